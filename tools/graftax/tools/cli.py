@@ -55,6 +55,13 @@ class Lowering(enum.StrEnum):
   TF_OPS = "tf_ops"
 
 
+class SourceStyle(enum.StrEnum):
+  """What `graftax source` writes."""
+
+  JAX = "jax"
+  NNX = "nnx"
+
+
 class RunHeadWith(enum.StrEnum):
   """What runs the head of a split model."""
 
@@ -440,13 +447,14 @@ def source_command(
     list[str] | None,
     typer.Option("--constraint", metavar="CONDITION", help="What holds for sizes, such as 'width>=2'."),
   ] = None,
+  style: Annotated[SourceStyle, typer.Option(help="Functions, or modules of flax.nnx.")] = SourceStyle.JAX,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace source that is in the folder.")] = False,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
   allow_http: AllowHttp = False,
   allow_host: AllowHost = None,
 ) -> None:
-  """Writes a signature as Python that imports only jax and numpy, to read, change and own.
+  """Writes a signature as Python that imports only jax and numpy, or flax too, to read, change and own.
 
   The folder holds model.py, params.safetensors, README.md, params.py, which reads the parameters, and check.py, which
   runs the model on stored inputs and compares its results with those of the original.
@@ -454,6 +462,8 @@ def source_command(
   - `graftax source my_model -o my_model_source`
 
   - `graftax source my_model -o my_model_source --shape images=batch,224,224,3`
+
+  - `graftax source my_model -o my_model_source --style nnx`
   """
   from graftax.tools.console import remarks
   from graftax.tools.source_folder import write_source
@@ -466,11 +476,12 @@ def source_command(
     batch=batch,
     shapes=shapes or (),
     constraints=constraints or (),
+    style=style.value,
     force=force,
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )
   remarks().print(
-    f"{written.folder / 'model.py'}: {written.num_lines} lines, {written.num_functions} functions. "
+    f"{written.folder / 'model.py'}: {written.num_lines} lines, {written.num_functions} functions or classes. "
     f"`python {written.folder / 'check.py'}` compares it with the original.",
     markup=False,
   )

@@ -1,4 +1,4 @@
-"""`graftax source`: a signature as Python that imports only jax and numpy, with its parameters and a check."""
+"""`graftax source`: a signature as Python without graftax, with parameters and a check."""
 
 import dataclasses
 import importlib.metadata
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -39,7 +39,7 @@ class WrittenSource:
   Attributes:
     folder: where.
     num_lines: of model.py.
-    num_functions: in model.py.
+    num_functions: in model.py; or classes.
   """
 
   folder: Path
@@ -56,6 +56,7 @@ def write_source(
   batch: str,
   shapes: Sequence[str],
   constraints: Sequence[str] = (),
+  style: Literal["jax", "nnx"] = "jax",
   force: bool,
   load_options: Mapping[str, Any] | None = None,
 ) -> WrittenSource:
@@ -80,15 +81,16 @@ def write_source(
     bar.add_task("writing source", total=None)
     keys: dict[str, Any] = {}
     try:
-      source = to_source(fn, dict(variables), **arguments)
+      source = to_source(fn, dict(variables), style=style, **arguments)
     except MissingInputError:
       keys = {fn.rng_name: jax.random.key(0)}
-      source = to_source(fn, dict(variables), **arguments, **keys)
+      source = to_source(fn, dict(variables), style=style, **arguments, **keys)
     examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(arguments.items())}
     outputs = jax.tree.leaves(jax.jit(fn)(variables, **examples, **keys)[0])
     with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
-      _write(folder, source, variables, examples, outputs, _readme(str(handle), signature, arguments, source))
-  definitions = [line for line in source.text.splitlines() if line.startswith("def ")]
+      readme = _readme(str(handle), signature, arguments, source, style)
+      _write(folder, source, variables, examples, outputs, readme, style)
+  definitions = [line for line in source.text.splitlines() if line.startswith(("def ", "class "))]
   return WrittenSource(out, len(source.text.splitlines()), len(definitions))
 
 
@@ -112,10 +114,11 @@ def _write(
   examples: Mapping[str, np.ndarray],
   outputs: Sequence[Any],
   readme: str,
+  style: str,
 ) -> None:
   (folder / MODEL_FILE).write_text(source.text, encoding="utf-8")
-  for name in (CHECK_FILE, "params.py"):
-    (folder / name).write_text((_TEMPLATES / f"{name}.txt").read_text(encoding="utf-8"), encoding="utf-8")
+  for name, template in ((CHECK_FILE, "check_nnx.py" if style == "nnx" else CHECK_FILE), ("params.py", "params.py")):
+    (folder / name).write_text((_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8"), encoding="utf-8")
   (folder / "README.md").write_text(readme, encoding="utf-8")
   parameters = dict(_flat(source.parameters(variables), ""))
   write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
@@ -146,18 +149,22 @@ def _example(spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
   return rng.normal(size=shape).astype(spec.dtype)
 
 
-def _readme(handle: str, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], source: Source) -> str:
+def _readme(
+  handle: str, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], source: Source, style: str
+) -> str:
   inputs = "\n".join(
     f"- `{name}`: {spec.dtype.name}[{', '.join(map(str, spec.shape))}]" for name, spec in arguments.items()
   )
-  first = ["weights"] * bool(source.tree) + ["constants"] * bool(source.constants)
+  held = {"weights": _PARAMETERS_FILE} if source.tree else {}
+  held |= {"constants": "constants.safetensors"} if source.constants else {}
   names = "\n".join(f"| `{new}` | `{old}` |" for new, old in _names(source.tree, ""))
-  text = (_TEMPLATES / "README.md.txt").read_text(encoding="utf-8")
+  text = (_TEMPLATES / ("README_nnx.md.txt" if style == "nnx" else "README.md.txt")).read_text(encoding="utf-8")
   return text.format(
     model=Path(handle).name,
     signature=signature,
     inputs=inputs,
-    arguments=", ".join([*first, *arguments]),
+    arguments=", ".join([*(held if style == "jax" else ()), *arguments]),
+    files=", ".join(f'params.load("{file}")' for file in held.values()),
     names=names,
     jax=importlib.metadata.version("jax"),
   )

@@ -36,6 +36,20 @@ def test_the_folder_runs_with_jax_alone_and_equals_the_model(tmp_path):
   assert "graftax" not in (tmp_path / "out" / "model.py").read_text().split('"""')[2]
 
 
+def test_the_folder_of_a_module_runs_with_flax_alone_and_equals_the_model(tmp_path):
+  pytest.importorskip("flax")
+  out = tmp_path / "out"
+  result = CliRunner().invoke(app, ["source", str(model_path()), "-o", str(out), "--style", "nnx"])
+  assert result.exit_code == 0, result.output
+  checked = _check(out)
+  assert checked.returncode == 0, checked.stderr
+  assert checked.stdout.startswith("equal: 2 results")
+  assert "class Model(nnx.Module):" in (out / "model.py").read_text()
+  assert 'model.Model(params.load("params.safetensors"))' in (out / "README.md").read_text()
+  wrong = CliRunner().invoke(app, ["source", str(model_path()), "-o", str(tmp_path / "other"), "--style", "flax"])
+  assert wrong.exit_code != 0 and "'nnx'" in wrong.output
+
+
 def test_the_check_notices_other_parameters(tmp_path):
   written = write_source(
     model_path(), tmp_path / "out", signature=None, tags=None, batch="symbolic", shapes=(), force=False

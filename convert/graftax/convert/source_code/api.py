@@ -13,14 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.convert.errors import InputError
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import Function, Loop, grouped
+from graftax.convert.source_code.grouping import Function, Loop, Scopes, grouped
 from graftax.convert.source_code.idioms.rewriting import Recovery
 from graftax.convert.source_code.layout import laid_out
 from graftax.convert.source_code.naming import checked_name, function_names, identifier, keys_of, named, unique
+from graftax.convert.source_code.nnx.classes import as_class, class_name, members_of, module_keys, with_calls
+from graftax.convert.source_code.nnx.scopes import ModuleScopes
+from graftax.convert.source_code.nnx.state import assign, kind_of
 from graftax.convert.source_code.printing import Printed, marked
-from graftax.convert.source_code.program import Block, Value
+from graftax.convert.source_code.program import Block, Operand, Value
 from graftax.convert.source_code.reading import Reader, read
 from graftax.convert.source_code.spelling.choosing import Speller
 
@@ -37,11 +41,11 @@ class Source:
   """A program as Python.
 
   Attributes:
-    text: the module; it imports jax and numpy.
-    name: the function in it.
+    text: the module; it imports jax and numpy, and flax for modules.
+    name: the function in it, or the class.
     tree: how it nests parameters; leaves are paths in the original parameters, as tuples of keys.
     constants: arrays that are too large for a text, by name. If there are some, they are the function's first argument
-      after the parameters.
+      after the parameters, or the class's.
   """
 
   text: str
@@ -51,7 +55,7 @@ class Source:
   _frozen: dict[str, np.ndarray]
 
   def parameters(self, values: Mapping[str, Any] | None = None) -> Any:
-    """Returns parameters for the function in the text.
+    """Returns parameters for the function in the text, or for the class.
 
     Args:
       values: those of the original function. It may be left out if that has none.
@@ -72,7 +76,7 @@ class Source:
     return nested(self.tree)
 
   def function(self) -> Callable[..., Any]:
-    """Returns the function in the text, which this runs."""
+    """Returns the function in the text, which this runs; or the class, of parameters and then constants."""
     names: dict[str, Any] = {}
     exec(compile(self.text, f"<{self.name}>", "exec"), names)
     found: Callable[..., Any] = names[self.name]
@@ -80,9 +84,13 @@ class Source:
 
 
 def to_source(
-  fn: Callable[..., Any], *example_args: Any, style: Literal["jax"] = "jax", name: str = "model", **example_kwargs: Any
+  fn: Callable[..., Any],
+  *example_args: Any,
+  style: Literal["jax", "nnx"] = "jax",
+  name: str = "model",
+  **example_kwargs: Any,
 ) -> Source:
-  """Returns a JAX function as Python that imports only jax and numpy.
+  """Returns a JAX function as Python that imports only jax and numpy, and flax if modules are asked for.
 
   The function has the values and derivatives of `fn` for arguments with the shapes and dtypes of the examples. If the
   first argument is a dict, it holds parameters: the text nests them by its functions, see `Source.parameters`. A second
@@ -92,12 +100,14 @@ def to_source(
   Args:
     fn: any function that JAX can trace, such as a converted function.
     *example_args: arrays, `jax.ShapeDtypeStruct`s or pytrees of them. Symbolic sizes stay open.
-    style: "jax": functions of parameters and arrays.
-    name: of the function in the text.
+    style: "jax": functions of parameters and arrays; or "nnx": modules of flax.nnx. A module is made of parameters and
+      called with the other arguments. Variables that are trained are `nnx.Param`s, and others `nnx.BatchStat`s if they
+      are named as moving statistics, or `nnx.Variable`s. If `fn` returns new values of parameters, a call assigns them.
+    name: of the function in the text. The class of a module has its words with capital letters.
     **example_kwargs: arguments that are passed by name.
 
   Raises:
-    InputError: `name` is no name that a function may have.
+    InputError: `name` is no name that a function may have, or there is no such style.
     SourceError: `fn` calls back to Python, runs what only graftax can run, is nested too deep, or has arguments or
       results that are not dicts, lists, tuples, None and arrays.
 
@@ -112,12 +122,31 @@ def to_source(
     def model(x):
         return jnp.tanh(x) + 1.0
     <BLANKLINE>
+    >>> source = to_source(lambda p, x: x @ p["kernel"], {"kernel": jnp.ones((3, 2))}, jnp.ones(3), style="nnx")
+    >>> print(source.text)
+    \"\"\"Written by graftax.\"\"\"
+    <BLANKLINE>
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+    <BLANKLINE>
+    <BLANKLINE>
+    class Model(nnx.Module):
+        def __init__(self, params):
+            params = jax.tree.map(jnp.asarray, params)
+            self.kernel = nnx.Param(params["kernel"])
+    <BLANKLINE>
+        def __call__(self, x):
+            return x @ self.kernel
+    <BLANKLINE>
   """
-  if style != "jax":
-    raise ValueError(f"style={style!r}: expected 'jax'")
+  if style not in ("jax", "nnx"):
+    raise InputError(f"style={style!r}: expected 'jax' or 'nnx'")
+  is_module = style == "nnx"
   name = checked_name(name)
+  name = class_name(name) if is_module else name
   try:
-    return _source(_Program(fn, example_args, example_kwargs), name)
+    return _source(_Program(fn, example_args, example_kwargs), name, is_module)
   except RecursionError as e:
     raise SourceError(
       f"the program is nested deeper than Python's recursion limit of {sys.getrecursionlimit()} calls allows; "
@@ -125,28 +154,34 @@ def to_source(
     ) from e
 
 
-def _source(program: "_Program", name: str) -> Source:
+def _source(program: "_Program", name: str, is_module: bool) -> Source:
   """Returns the source, with functions of the scopes that are worth one."""
   dissolved: frozenset[tuple[str, ...]] = frozenset()
   recovery, speller = Recovery(), Speller()
   while True:
     block, constants = program.block()
     frozen = _named_constants(block, constants, program.has_parameters)
-    function = grouped(recovery.recover(block), name, dissolved)
-    folded = Folded(speller)
-    main, arguments = _main(program, function, folded, constants, frozen)
-    small = _small(folded, main)
+    block = recovery.recover(block)
+    scopes: Scopes | None = None
+    kinds: dict[tuple[str, ...], str] = {}
+    if is_module:
+      kinds = program.assign(block)
+      scopes = ModuleScopes(block)
+    function = grouped(block, name, dissolved, scopes)
+    folded = Folded(speller, kinds)
+    main = _main(program, function, folded, constants, is_module)
+    small = _small(folded, main, scopes)
     if small <= dissolved:
       break
     dissolved |= small
-  return _written(program, folded, main, arguments, constants, frozen, name)
+  return _written(folded, main, constants, frozen, name, kinds if is_module else None)
 
 
 # A function that is called once is written where it is called, if it is this short.
 _MIN_STATEMENTS = 6
 
 
-def _small(folded: Folded, main: Printed) -> frozenset[tuple[str, ...]]:
+def _small(folded: Folded, main: Printed, scopes: Scopes | None) -> frozenset[tuple[str, ...]]:
   """Returns the scopes of functions that are not worth one."""
   found: set[tuple[str, ...]] = set()
   if len(main.callees) == 1 and len(main.tree.body) <= 3:
@@ -155,6 +190,8 @@ def _small(folded: Folded, main: Printed) -> frozenset[tuple[str, ...]]:
   for i, printed in enumerate(folded.functions):
     length = sum(1 for node in ast.walk(printed.tree) if isinstance(node, ast.stmt)) - 1
     sites = len(folded.instances[i])
+    if scopes is not None and printed.has_parameters and scopes.is_module(printed.names):
+      continue
     if length <= 1 or (sites == 1 and length < _MIN_STATEMENTS):
       found.update(f.names for f in folded.instances[i] if isinstance(f, Function))
   return frozenset(found)
@@ -182,6 +219,7 @@ class _Program:
     self.results = results
     self._paths = [path for path, _ in flat]
     self.names = _argument_names(fn, len(args), list(kwargs))
+    self._trainable = _trainable(fn, args[0]) if self.has_parameters else {}
     self.inputs: list[Value] = []
     self._reader = Reader()
     self.unchanged: frozenset[int] = frozenset()
@@ -210,6 +248,21 @@ class _Program:
     return frozenset(
       first + i for i, value in enumerate(results[first:]) if isinstance(value, Value) and own.get(value) == i
     )
+
+  def assign(self, block: Block) -> dict[tuple[str, ...], str]:
+    """Makes new values of parameters assignments, and returns the kinds of parameters."""
+    assigned: list[tuple[Value, Operand]] = []
+    if self._returns_parameters:
+      first = len(jax.tree.leaves(self.results[0]))
+      new = [i for i in range(len(jax.tree.leaves(self.results))) if i not in self.unchanged]
+      own = [value for value in self.inputs if value.parameter is not None]
+      assigned = [(own[i - first], r) for i, r in zip(new, block.results, strict=True) if i >= first]
+      block.results = block.results[: len(block.results) - len(assigned)]
+      self.unchanged |= {i for i in new if i >= first}
+    paths = frozenset(value.parameter for value, _ in assigned if value.parameter is not None)
+    kinds = {v.parameter: kind_of(v, self._trainable, paths) for v in block.inputs if v.parameter is not None}
+    assign(block, assigned, kinds)
+    return kinds
 
   def _structure_of(self, tree: Any) -> Any:
     return jax.tree.structure(tree)
@@ -273,6 +326,17 @@ def _check_result(leaf: Any) -> None:
     raise SourceError(f"a result has the dtype {leaf.dtype}, which JAX does not have; return arrays of numbers alone.")
 
 
+def _trainable(fn: Callable[..., Any], parameters: Any) -> dict[tuple[str, ...], bool]:
+  """Returns which parameters are trained, of those that know it themselves or are variables of a converted function."""
+  known: dict[tuple[str, ...], bool] = {
+    (str(name),): spec.trainable for name, spec in getattr(fn, "variables", {}).items()
+  }
+  for path, leaf in jax.tree_util.tree_flatten_with_path(parameters)[0]:
+    if hasattr(leaf, "trainable"):
+      known[tuple(str(_key(step)) for step in path)] = bool(leaf.trainable)
+  return known
+
+
 def _key(step: Any) -> str | int:
   """Returns the key of a step of a path."""
   for attribute in ("key", "idx"):
@@ -316,9 +380,9 @@ def _main(
   function: Function,
   folded: Folded,
   constants: Mapping[Value, np.ndarray],
-  frozen: Mapping[str, np.ndarray],
-) -> tuple[Printed, list[str]]:
-  """Returns the outermost function, and its arguments besides parameters."""
+  is_module: bool,
+) -> Printed:
+  """Returns the outermost function."""
   prelude: dict[Value, ast.expr] = {}
   hints: dict[str, str] = {}
   given = {name: marked("value", "argument", i) for i, name in enumerate(program.arguments)}
@@ -329,15 +393,18 @@ def _main(
       found = ast.Subscript(found, ast.Constant(key))
     prelude[value] = found
   arguments = list(given.values())
-  if any(value.parameter is None for value in constants):
+  others = [value for value in constants if value.parameter is None]
+  if others and not is_module:
     arguments.insert(0, "constants")
-    for value in constants:
-      if value.parameter is None:
-        prelude[value] = ast.Subscript(ast.Name("constants"), ast.Constant(value.name))
+  for value in others:
+    name = ast.Constant(value.name)
+    prelude[value] = (
+      ast.Name(marked("constant", value.name)) if is_module else ast.Subscript(ast.Name("constants"), name)
+    )
   printed = folded.main(function, prelude, arguments)
   printed.hints.update(hints)
   _result(program, printed)
-  return printed, arguments
+  return printed
 
 
 def _result(program: _Program, printed: Printed) -> None:
@@ -375,23 +442,56 @@ def _expression(tree: Any) -> ast.expr:
 
 
 def _written(
-  program: _Program,
   folded: Folded,
   main: Printed,
-  arguments: Sequence[str],
   constants: Mapping[Value, np.ndarray],
   frozen: dict[str, np.ndarray],
   name: str,
+  kinds: Mapping[tuple[str, ...], str] | None,
 ) -> Source:
-  """Chooses names and lays out the module."""
+  """Chooses names and lays out the module of Python.
+
+  Args:
+    folded: the functions.
+    main: the outermost one.
+    constants: arrays that are not in the text.
+    frozen: those of them that are parameters.
+    name: of the outermost function, or class.
+    kinds: if functions with parameters are classes, the kind of each parameter.
+  """
   names = function_names(folded, name)
-  keys = [keys_of(printed, folded, names) for printed in folded.functions]
-  functions: dict[str, ast.expr] = {marked("function", i): ast.Name(n) for i, n in enumerate(names)}
+  find_keys = keys_of if kinds is None else module_keys
+  keys = [find_keys(printed, folded, names) for printed in folded.functions]
+  others = {value.name: array for value, array in constants.items() if value.parameter is None}
+  written = list(names)
+  if kinds is not None:
+    for i, printed in enumerate(folded.functions):
+      if printed.has_parameters:
+        written[i] = unique(class_name(names[i]), [*names, *written[:i], name])
+  functions: dict[str, ast.expr] = {marked("function", i): ast.Name(n) for i, n in enumerate(written)}
   definitions: list[ast.stmt] = []
+
+  def define(
+    printed: Printed, name: str, parameters: str, keys: tuple[list[tuple[str, ...]], list[tuple[str, ...]]]
+  ) -> None:
+    if kinds is None or not (printed.has_parameters or printed is main):
+      expressions = {**functions, **_parameters(parameters, keys)}
+      if printed.has_parameters:
+        printed.tree.args.args.insert(0, ast.arg(parameters))
+      definitions.extend(_definitions(printed, name, expressions, names, written, folded))
+      return
+    leaf_kinds = [kinds[leaf.parameter or ()] for leaf in printed.leaves]
+    own_constants = others if printed is main else ()
+    members = members_of(printed, keys, leaf_kinds, lambda sub: written[folded.index(sub)], own_constants)
+    printed.tree = with_calls(printed.tree)
+    tree, *rest = _definitions(printed, name, {**functions, **members.expressions()}, names, written, folded)
+    assert isinstance(tree, ast.FunctionDef) and not rest
+    definitions.append(as_class(tree, name, members, printed is main))
+
   for i, printed in enumerate(folded.functions):
-    definitions.extend(_definitions(printed, names[i], "p", keys[i], functions, names, folded))
-  own_keys = keys_of(main, folded, names)
-  definitions.extend(_definitions(main, name, "params", own_keys, functions, names, folded))
+    define(printed, written[i], "p", keys[i])
+  own_keys = find_keys(main, folded, names)
+  define(main, name, "params", own_keys)
 
   def tree(printed: Printed, instance: Printed) -> ParameterTree:
     """Returns the parameters of one function: keys are those of the text, and values those of this instance."""
@@ -408,29 +508,41 @@ def _written(
     return out
 
   text = laid_out(_imports(definitions), definitions, "Written by graftax.")
-  others = {value.name: array for value, array in constants.items() if value.parameter is None}
   return Source(text, name, tree(main, main), others, frozen)
+
+
+def _parameters(name: str, keys: tuple[list[tuple[str, ...]], list[tuple[str, ...]]]) -> dict[str, ast.expr]:
+  """Returns expressions of a function's parameters, and of those of its calls."""
+  return {
+    marked(kind, i): _indexed(name, key)
+    for kind, some in zip(("leaf", "sub"), keys, strict=True)
+    for i, key in enumerate(some)
+  }
 
 
 def _definitions(
   printed: Printed,
   name: str,
-  parameters: str,
-  keys: tuple[list[tuple[str, ...]], list[tuple[str, ...]]],
-  functions: Mapping[str, ast.expr],
+  expressions: dict[str, ast.expr],
   names: Sequence[str],
+  written: Sequence[str],
   folded: Folded,
 ) -> list[ast.stmt]:
-  """Returns the definitions of a function with its names."""
-  expressions = dict(functions)
-  taken = [*names]
-  for kind, some in zip(("leaf", "sub"), keys, strict=True):
-    for i, key in enumerate(some):
-      expressions[marked(kind, i)] = _indexed(parameters, key)
+  """Returns the definitions of a function with its names.
+
+  Args:
+    printed: the function.
+    name: its name.
+    expressions: of marks.
+    names: of functions.
+    written: the same, or the classes that are written instead.
+    folded: the functions.
+  """
+  taken = [*written]
   for i, sub in enumerate(printed.subs):
     if isinstance(sub, Loop):
       item = names[folded.index(sub.functions[0])]
-      item = item if item not in names else f"{item}_params"
+      item = item if item not in written else f"{item}_params"
       expressions[marked("item", i)] = ast.Name(item)
       taken.append(item)
   for mark, role in (("self", ""), ("self§jvp", "_jvp"), ("self§fwd", "_fwd"), ("self§bwd", "_bwd")):
@@ -443,8 +555,6 @@ def _definitions(
       taken.append(size)
   trees: list[ast.stmt] = [printed.tree, *printed.extras]
   printed.tree.name = name
-  if printed.has_parameters:
-    printed.tree.args.args.insert(0, ast.arg(parameters))
   for tree in trees:
     if isinstance(tree, ast.FunctionDef):
       for decorator in tree.decorator_list:
@@ -476,6 +586,7 @@ _IMPORTS = {
   "jax": "import jax",
   "jnp": "import jax.numpy as jnp",
   "np": "import numpy as np",
+  "nnx": "from flax import nnx",
   "lax": "from jax import lax",
 }
 

@@ -3,6 +3,7 @@
 import ast
 import copy
 from collections import Counter
+from collections.abc import Mapping
 
 from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.printing import Printed, Printer, marked
@@ -22,7 +23,9 @@ class Folded:
     by_instance: what was printed for each `Function`, by its `id`.
   """
 
-  def __init__(self, speller: Speller) -> None:
+  def __init__(self, speller: Speller, kinds: Mapping[tuple[str, ...], str] | None = None) -> None:
+    """Args: `kinds` are kinds of parameters by their paths; functions are equal only if these are."""
+    self._kinds = {} if kinds is None else kinds
     self.functions: list[Printed] = []
     self.instances: list[list[Function | Rule]] = []
     self.calls: Counter[int] = Counter()
@@ -74,7 +77,7 @@ class Folded:
         self.calls[self.index(callee)] += 1
 
   def _add(self, source: Function | Rule, printed: Printed) -> None:
-    key = _key(printed)
+    key = _key(printed) + repr([self._kinds.get(leaf.parameter or ()) for leaf in printed.leaves])
     if key not in self._by_key:
       self._by_key[key] = len(self.functions)
       self.functions.append(printed)

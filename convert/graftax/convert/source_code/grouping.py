@@ -3,10 +3,21 @@
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Iterator
 
-from graftax.convert.source_code.program import INSTANCE, Block, Equation, Literal, Operand, Value, free_values, uses
+from graftax.convert.source_code.program import (
+  ASSIGN,
+  INSTANCE,
+  Block,
+  Equation,
+  Literal,
+  Operand,
+  Value,
+  free_values,
+  uses,
+)
 
-__all__ = ["Function", "Loop", "functions_of", "grouped"]
+__all__ = ["Function", "Loop", "Scopes", "functions_of", "grouped", "tokens", "without_ending"]
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -18,12 +29,14 @@ class Function:
     block: what it computes. Its inputs are tensors first, and then the parameters that only it reads.
     num_tensors: how many inputs are tensors.
     parts: the scopes in it, without their paths.
+    title: what it is called, or "" if its scope tells it.
   """
 
   names: tuple[str, ...]
   block: Block
   num_tensors: int
   parts: tuple[str, ...] = ()
+  title: str = ""
 
   @property
   def parameters(self) -> list[Value]:
@@ -47,17 +60,68 @@ class Loop:
 _MIN_EQUATIONS = 4
 
 
-def grouped(block: Block, name: str, dissolved: frozenset[tuple[str, ...]] = frozenset()) -> Function:
+class Scopes:
+  """The scopes of a program, and what is made of them.
+
+  Attributes:
+    paths: the scope of each equation, by its `id`. Names are cut at underscores, so that common prefixes
+      are scopes too.
+  """
+
+  def __init__(self, block: Block) -> None:
+    self.paths: dict[int, tuple[str, ...]] = {}
+    children: dict[tuple[str, ...], dict[str, None]] = {}
+    equations = list(_all_equations(block))
+    for equation in equations:
+      for depth, name in enumerate(equation.scope):
+        children.setdefault(equation.scope[:depth], {}).setdefault(name)
+    paths = self.cut(children)
+    for equation in equations:
+      self.paths[id(equation)] = paths[equation.scope]
+
+  def cut(self, children: dict[tuple[str, ...], dict[str, None]]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Returns each scope with its names in parts.
+
+    Args:
+      children: the names in each scope; a scope stands after the one around it.
+    """
+    paths: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
+    for scope, names in children.items():
+      for name in names:
+        parts = [name] if len(names) == 1 else tokens(without_ending(name, list(names)))
+        paths[(*scope, name)] = (*paths[scope], *parts)
+    return paths
+
+  def ordered(self, block: Block) -> list[Equation]:
+    """Returns the equations of a block in the order in which they are written."""
+    return _scheduled(block)
+
+  def is_module(self, path: tuple[str, ...]) -> bool:
+    """Returns whether a scope is a function even if it is short."""
+    return False
+
+  def title(self, path: tuple[str, ...]) -> str:
+    """Returns what a function is called, or "" if its scope tells it."""
+    return ""
+
+  def is_inside_module(self, path: tuple[str, ...]) -> bool:
+    """Returns whether a scope is a part of a module, whose parameters are the module's."""
+    return False
+
+
+def grouped(
+  block: Block, name: str, dissolved: frozenset[tuple[str, ...]] = frozenset(), scopes: Scopes | None = None
+) -> Function:
   """Returns a program as a function that calls functions.
 
   Args:
     block: the program. Values with a `parameter` are parameters.
     name: of the function.
     dissolved: scopes that are no functions.
+    scopes: its scopes.
   """
   totals = Counter(value for value in uses(block))
-  paths = _token_paths(block)
-  _group_block(block, totals, paths, dissolved, ())
+  _group_block(block, totals, Scopes(block) if scopes is None else scopes, dissolved)
   parameters = [value for value in block.inputs if value.parameter is not None]
   tensors = [value for value in block.inputs if value.parameter is None]
   block.inputs = tensors + parameters
@@ -84,16 +148,15 @@ def functions_of(function: Function) -> list[Function]:
 def _group_block(
   block: Block,
   totals: Counter[Value],
-  paths: dict[int, tuple[str, ...]],
+  scopes: Scopes,
   dissolved: frozenset[tuple[str, ...]],
-  outer: tuple[str, ...],
 ) -> None:
   for equation in block.equations:
     for body in equation.bodies.values():
-      _group_block(body, totals, paths, dissolved, outer)
-  ordered = _scheduled(block)
+      _group_block(body, totals, scopes, dissolved)
+  ordered = scopes.ordered(block)
   read_outside = Counter(uses(block))
-  block.equations = _group(ordered, 0, totals, read_outside, paths, dissolved)
+  block.equations = _group(ordered, 0, totals, read_outside, scopes, dissolved)
 
 
 def _group(
@@ -101,11 +164,12 @@ def _group(
   depth: int,
   totals: Counter[Value],
   block_uses: Counter[Value],
-  paths: dict[int, tuple[str, ...]],
+  scopes: Scopes,
   dissolved: frozenset[tuple[str, ...]],
 ) -> list[Equation]:
   """Returns equations in which runs of a scope at this depth are calls."""
   out: list[Equation] = []
+  paths = scopes.paths
   start = 0
   while start < len(equations):
     path = paths[id(equations[start])]
@@ -116,9 +180,9 @@ def _group(
       continue
     while stop < len(equations) and paths[id(equations[stop])][: depth + 1] == path[: depth + 1]:
       stop += 1
-    inner = _group(equations[start:stop], depth + 1, totals, block_uses, paths, dissolved)
+    inner = _group(equations[start:stop], depth + 1, totals, block_uses, scopes, dissolved)
     parts = dict.fromkeys(p[depth + 1] for e in equations[start:stop] if len(p := paths[id(e)]) > depth + 1)
-    out.extend(_called(inner, path[: depth + 1], tuple(parts), totals, block_uses, dissolved))
+    out.extend(_called(inner, path[: depth + 1], tuple(parts), totals, block_uses, scopes, dissolved))
     start = stop
   return out
 
@@ -129,19 +193,20 @@ def _called(
   parts: tuple[str, ...],
   totals: Counter[Value],
   block_uses: Counter[Value],
+  scopes: Scopes,
   dissolved: frozenset[tuple[str, ...]],
 ) -> list[Equation]:
   """Returns a call of a function that has the equations, or the equations if no function is made of them."""
   calls = [e for e in equations if e.op == "call"]
   numbered = len(calls) > 1 and all(_is_number(e.scope[-1]) for e in calls)
-  if (
-    len(equations) < _MIN_EQUATIONS
-    or path in dissolved
-    or numbered
-    or _is_number(path[-1])
-    and len(calls) == 1 == len(equations)
-  ):
+  is_wrapper = _is_number(path[-1]) and len(calls) == 1 == len(equations)
+  is_short = len(equations) < _MIN_EQUATIONS or numbered or is_wrapper
+  if path in dissolved or (is_short and not scopes.is_module(path)):
     return equations
+  inside = Counter(value for value in uses(Block([], equations, [])))
+  # Only the function that a parameter belongs to can assign it.
+  assigned_outside = [e for e in equations if e.op == ASSIGN and totals[_read(e)] != inside[_read(e)]]
+  whole, equations = equations, [e for e in equations if e not in assigned_outside]
   inside = Counter(value for value in uses(Block([], equations, [])))
   defined = [value for e in equations for value in e.outputs]
   results: list[Operand] = [value for value in defined if block_uses[value] > inside[value]]
@@ -149,8 +214,8 @@ def _called(
   free = free_values(block)
   own = [value for value in free if value.parameter is not None and totals[value] == inside[value]]
   tensors = [value for value in free if value not in own]
-  if not results:
-    return equations
+  if not results or (own and scopes.is_inside_module(path)):
+    return whole
   block_uses.subtract(inside)
   block_uses.update(free)
   totals.subtract({value: count - 1 for value, count in inside.items() if value in set(free)})
@@ -165,8 +230,17 @@ def _called(
     totals[given] = totals[value]
   for value, given in zip(tensors, block.inputs[: len(tensors)], strict=True):
     totals[given] = inside[value]
-  function = Function(path, block, len(tensors), parts)
-  return [Equation("call", [*tensors, *own], _split_results(block), {"function": function}, {}, path)]
+  function = Function(path, block, len(tensors), parts, scopes.title(path))
+  return [
+    Equation("call", [*tensors, *own], _split_results(block), {"function": function}, {}, path),
+    *assigned_outside,
+  ]
+
+
+def _read(equation: Equation) -> Value:
+  value = equation.inputs[0]
+  assert isinstance(value, Value)
+  return value
 
 
 def _split_results(block: Block) -> list[Value]:
@@ -220,39 +294,26 @@ def _scheduled(block: Block) -> list[Equation]:
   return out
 
 
-def _token_paths(block: Block) -> dict[int, tuple[str, ...]]:
-  """Returns the scope of each equation, with names cut at underscores, so that common prefixes are scopes as well."""
-  children: dict[tuple[str, ...], dict[str, None]] = {}
-  found: dict[int, tuple[str, ...]] = {}
-
-  def collect(inner: Block) -> None:
-    for equation in inner.equations:
-      for depth, name in enumerate(equation.scope):
-        children.setdefault(equation.scope[:depth], {}).setdefault(name)
-      for body in equation.bodies.values():
-        collect(body)
-
-  def assign(inner: Block) -> None:
-    for equation in inner.equations:
-      tokens: list[str] = []
-      for depth, name in enumerate(equation.scope):
-        tokens.extend(_tokens(name, list(children[equation.scope[:depth]])))
-      found[id(equation)] = tuple(tokens)
-      for body in equation.bodies.values():
-        assign(body)
-
-  collect(block)
-  assign(block)
-  return found
+def _all_equations(block: Block) -> Iterator[Equation]:
+  """Yields the equations of a block, each before those of its bodies."""
+  for equation in block.equations:
+    yield equation
+    for body in equation.bodies.values():
+      yield from _all_equations(body)
 
 
-def _tokens(name: str, siblings: list[str]) -> list[str]:
-  """Returns a name in parts; a number that TensorFlow appended to all siblings is left out."""
+def without_ending(name: str, siblings: list[str]) -> str:
+  """Returns a name without a number that TensorFlow appended to nearly all siblings."""
   endings = Counter(match.group() for s in siblings if (match := re.search(r"_\d+$", s)))
   if endings:
     ending, count = endings.most_common(1)[0]
     if name.endswith(ending) and count > 0.8 * len(siblings):
-      name = name.removesuffix(ending)
-  if len(siblings) == 1 or INSTANCE in name:
+      return name.removesuffix(ending)
+  return name
+
+
+def tokens(name: str) -> list[str]:
+  """Returns a name in parts."""
+  if INSTANCE in name:
     return [name]
   return [part for part in name.split("_") if part] or [name]

@@ -15,7 +15,7 @@ from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.printing import Printed
 from graftax.convert.source_code.program import Rule
 
-__all__ = ["checked_name", "function_names", "identifier", "keys_of", "named", "unique"]
+__all__ = ["checked_name", "free_key", "function_names", "identifier", "keys_of", "named", "plural", "unique"]
 
 _RESERVED = frozenset(("jax", "jnp", "lax", "np", "nnx", "p", "params", "constants", *keyword.kwlist, *dir(builtins)))
 _GENERIC = ("x", "y", "z", "u", "v", "w")
@@ -71,6 +71,9 @@ def _function_name(instances: Sequence[Function | Rule]) -> str:
   first = instances[0]
   if isinstance(first, Rule):
     return identifier(re.sub(r"[^\w]+", "_", first.name).strip("_").lower(), "function")
+  titles = {re.sub(r"_?\d+$", "", i.title) for i in instances if isinstance(i, Function)}
+  if len(titles) == 1 and any(titles):
+    return identifier(titles.pop().lower(), "layer")
   paths = [_words(i.names) for i in instances if isinstance(i, Function)]
   common = _common_ending(paths)
   if not all(i.names[-1].isdigit() for i in instances if isinstance(i, Function)) and common:
@@ -111,18 +114,19 @@ def keys_of(
     sub_paths.append(_prefix([_tokens(v.parameter or ()) for v in function.parameters]))
   taken: set[tuple[str, ...]] = set()
   common = len(_prefix([*leaf_paths, *sub_paths]))
-  leaves = [_free(_components(path[min(common, len(path) - 1) :]), taken) for path in leaf_paths]
+  leaves = [free_key(_components(path[min(common, len(path) - 1) :]), taken) for path in leaf_paths]
   subs: list[tuple[str, ...]] = []
   for sub, path in zip(printed.subs, sub_paths, strict=True):
     if isinstance(sub, Loop):
-      subs.append(_free((_plural(names[folded.index(sub.functions[0])]),), taken))
+      subs.append(free_key((plural(names[folded.index(sub.functions[0])]),), taken))
     else:
       key = _components(path[common:]) or (names[folded.index(sub)],)
-      subs.append(_free(key, taken))
+      subs.append(free_key(key, taken))
   return leaves, subs
 
 
-def _plural(name: str) -> str:
+def plural(name: str) -> str:
+  """Returns what several are called."""
   return name if name.endswith("s") else name + "s"
 
 
@@ -149,7 +153,7 @@ def _components(tokens: Sequence[str]) -> tuple[str, ...]:
   return tuple(part for part in named if part)
 
 
-def _free(key: tuple[str, ...], taken: set[tuple[str, ...]]) -> tuple[str, ...]:
+def free_key(key: tuple[str, ...], taken: set[tuple[str, ...]]) -> tuple[str, ...]:
   """Returns a key such that no key is another one's beginning."""
   number = 1
   tried = key or ("w",)

@@ -10,7 +10,7 @@ import jax
 
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.grouping import Function, Loop
-from graftax.convert.source_code.program import Block, Equation, Literal, Operand, Rule, Value, uses
+from graftax.convert.source_code.program import ASSIGN, Block, Equation, Literal, Operand, Rule, Value, uses
 from graftax.convert.source_code.spelling.choosing import Speller
 from graftax.convert.source_code.spelling.texts import array_text, dim_names, text
 
@@ -184,6 +184,9 @@ class _Writer:
     self._count = Counter(uses(block))
     self._numbers = 0
     self._here: set[Operand] = set()
+    # Expressions that are not in a statement yet, and what is returned.
+    self._pending: dict[Value, ast.expr] = {}
+    self._results = block.results
     self._platforms: Sequence[Sequence[str] | None] = ()
 
   # --- the finished function
@@ -240,6 +243,7 @@ class _Writer:
     """Returns a new name of a value."""
     name = marked("value", id(self), self._numbers)
     self._numbers += 1
+    self._pending.pop(value, None)
     self.env[value] = ast.Name(name)
     self._hints[name] = value.name or hint
     return name
@@ -252,6 +256,7 @@ class _Writer:
     if isinstance(operand, Literal):
       return _dims_marked(expression(array_text(operand)), set())
     found = self.env.get(operand)
+    self._pending.pop(operand, None)
     if found is None:
       raise AssertionError(f"internal: {operand} is read before it is defined")
     return copy.deepcopy(found)
@@ -284,7 +289,7 @@ class _Writer:
       if len(equation.outputs) == 1:
         value = equation.outputs[0]
         if self._count[value] == 1 and here[value] == 1 and len(ast.unparse(tree)) <= _MAX_INLINE:
-          self.env[value] = tree
+          self.env[value] = self._pending[value] = tree
           continue
         out.append(_assign([ast.Name(self.define(value, _hint(equation)))], tree))
       else:
@@ -459,6 +464,22 @@ class _Writer:
     step = _assign([rest[0] if len(rest) == 1 else ast.Tuple(rest)], call)
     return [*statements, ast.For(ast.Name(item), over, [step], [], lineno=0)]
 
+  def assign(self, e: Equation) -> list[ast.stmt]:
+    """Assigns a parameter, after all that reads its old value."""
+    parameter, leaf = e.inputs[0], self.operand(e.inputs[0])
+    assert isinstance(parameter, Value) and isinstance(leaf, ast.Name)
+    value = self.operand(e.inputs[1])
+    reading = [
+      v for v, tree in self._pending.items() if leaf.id in (n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
+    ]
+    if parameter in self._results:
+      reading.append(parameter)
+    before: list[ast.stmt] = []
+    for v in reading:
+      tree = self.env[v]
+      before.append(_assign([ast.Name(self.define(v))], tree))
+    return [*before, _assign([ast.Subscript(leaf, ast.Constant(...))], value)]
+
   def _sub(self, callee: Function) -> list[ast.expr]:
     if not self._printer.resolve(callee).has_parameters:
       return []
@@ -501,6 +522,7 @@ _CONTROL: dict[str, Callable[[_Writer, Equation], list[ast.stmt]]] = {
   "custom_vjp": _Writer.rule,
   "call": _Writer.call,
   "loop": _Writer.repeated,
+  ASSIGN: _Writer.assign,
 }
 
 _HINTS = {

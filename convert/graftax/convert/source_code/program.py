@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+  "ASSIGN",
   "INSTANCE",
   "Block",
   "DType",
@@ -26,6 +27,8 @@ __all__ = [
 
 INSTANCE = "§"
 """Stands in a scope before the number of a call, so that calls of one function are scopes of their own."""
+ASSIGN = "assign"
+"""The operation that gives a parameter, its first input, a new value, its second; it has no result."""
 Dim = Any
 """A size: an `int`, or a symbolic dimension of `jax.export`."""
 DType = Any

@@ -1,0 +1,220 @@
+"""Makes classes of flax.nnx of functions with parameters."""
+
+import ast
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from graftax.convert.source_code.folding import Folded
+from graftax.convert.source_code.grouping import Loop
+from graftax.convert.source_code.naming import free_key, identifier, plural, unique
+from graftax.convert.source_code.printing import Printed, expression, marked
+
+__all__ = ["Members", "as_class", "class_name", "members_of", "module_keys", "with_calls"]
+
+Key = tuple[str, ...]
+
+# Attributes that `nnx.Module` has or may have.
+_TAKEN = (
+  "eval",
+  "iter_children",
+  "iter_modules",
+  "perturb",
+  "self",
+  "set_attributes",
+  "set_mode",
+  "sow",
+  "train",
+  "view",
+)
+
+
+def class_name(name: str) -> str:
+  """Returns the name of a class: `lstm_cell` is `LstmCell`."""
+  return identifier("".join(part[:1].upper() + part[1:] for part in name.split("_")), "Layer")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Members:
+  """The attributes of a class.
+
+  Attributes:
+    leaves: variables, in the order of `Printed.leaves`.
+    subs: modules, and lists of them, in the order of `Printed.subs`.
+    constants: of the outermost class: names of constants by those of attributes.
+    statements: the body of `__init__`.
+  """
+
+  leaves: list[str]
+  subs: list[str]
+  constants: dict[str, str]
+  statements: list[ast.stmt]
+
+  def expressions(self) -> dict[str, ast.expr]:
+    """Returns expressions of the marks in a function; those of variables are their values."""
+    out: dict[str, ast.expr] = {}
+    for i, attribute in enumerate(self.leaves):
+      out[marked("leaf", i)] = _value(attribute)
+    for i, attribute in enumerate(self.subs):
+      out[marked("sub", i)] = _attribute(attribute)
+    for attribute, constant in self.constants.items():
+      out[marked("constant", constant)] = _value(attribute)
+    return out
+
+
+def module_keys(printed: Printed, folded: Folded, names: Sequence[str]) -> tuple[list[Key], list[Key]]:
+  """Returns the keys of a class's own parameters, and those of the modules in it.
+
+  Args:
+    printed: the function.
+    folded: all functions.
+    names: their names.
+  """
+  taken: set[Key] = set()
+  paths = [[part for part in re.split(r"[/.]", "/".join(leaf.parameter or ())) if part] for leaf in printed.leaves]
+  common = min((len(path) - 1 for path in paths), default=0)
+  while any(path[:common] != paths[0][:common] for path in paths):
+    common -= 1
+  leaves = [free_key(tuple(path[common:]), taken) for path in paths]
+  subs: list[Key] = []
+  for sub in printed.subs:
+    function = sub.functions[0] if isinstance(sub, Loop) else sub
+    name = names[folded.index(function)]
+    subs.append(
+      free_key((plural(name) if isinstance(sub, Loop) else identifier(function.title or name, "layer"),), taken)
+    )
+  return leaves, subs
+
+
+def members_of(
+  printed: Printed,
+  keys: tuple[Sequence[Key], Sequence[Key]],
+  kinds: Sequence[str],
+  class_of: Callable[[object], str],
+  constants: Iterable[str] = (),
+) -> Members:
+  """Returns the attributes of a class.
+
+  Args:
+    printed: the function.
+    keys: of its own parameters, and of the functions that it calls.
+    kinds: the types of its own parameters.
+    class_of: returns the class of a function that it calls.
+    constants: names of constants, for the outermost function.
+  """
+  taken: list[str] = [*_TAKEN]
+
+  def attribute(key: Key) -> str:
+    # Names have no underscore in front, so that Python does not mangle them.
+    taken.append(unique(identifier("_".join(key), "w"), taken))
+    return taken[-1]
+
+  leaves: list[str] = []
+  subs: list[str] = []
+  statements: list[ast.stmt] = []
+  for key, kind in zip(keys[0], kinds, strict=True):
+    leaves.append(attribute(key))
+    statements.append(_assigned(leaves[-1], _call(f"nnx.{kind}", _indexed("params", key))))
+  for key, sub in zip(keys[1], printed.subs, strict=True):
+    subs.append(attribute(key))
+    if isinstance(sub, Loop):
+      each = ast.ListComp(
+        _call(class_of(sub.functions[0]), ast.Name("p")),
+        [ast.comprehension(ast.Name("p"), _indexed("params", key), [], 0)],
+      )
+      statements.append(_assigned(subs[-1], _call("nnx.List", each)))
+    else:
+      statements.append(_assigned(subs[-1], _call(class_of(sub), _indexed("params", key))))
+  named: dict[str, str] = {}
+  for constant in constants:
+    name = attribute((constant,))
+    named[name] = constant
+    statements.append(_assigned(name, _call("nnx.Variable", _indexed("constants", (constant,)))))
+  return Members(leaves, subs, named, statements)
+
+
+def as_class(function: ast.FunctionDef, name: str, members: Members, is_outermost: bool) -> ast.ClassDef:
+  """Returns a class whose call is a function with names. The outermost one makes arrays of JAX of what it is given."""
+  body: list[ast.stmt] = []
+  if members.statements:
+    given = ["params"] * bool(members.leaves or members.subs) + ["constants"] * bool(members.constants)
+    arrays = [ast.parse(f"{tree} = jax.tree.map(jnp.asarray, {tree})").body[0] for tree in given if is_outermost]
+    body.append(_method("__init__", given, [*arrays, *members.statements]))
+  function.name = "__call__"
+  function.args.args.insert(0, ast.arg("self"))
+  body.append(_Direct().visit(function))
+  found = ast.ClassDef(name, [expression("nnx.Module")], [], body, [])
+  setattr(found, "type_params", [])  # noqa: B010
+  return found
+
+
+def with_calls(tree: ast.FunctionDef) -> ast.FunctionDef:
+  """Returns a function in which calls with parameters of their own are calls of modules."""
+  found: ast.FunctionDef = _Calls().visit(tree)
+  return found
+
+
+class _Calls(ast.NodeTransformer):
+  def visit_Call(self, node: ast.Call) -> ast.expr:
+    self.generic_visit(node)
+    match node:
+      case ast.Call(ast.Name(function), [ast.Name(first), *rest]) if function.startswith(marked("function", "")):
+        if first.startswith((marked("sub", ""), marked("item", ""))):
+          return ast.Call(ast.Name(first), rest, node.keywords)
+    return node
+
+
+class _Direct(ast.NodeTransformer):
+  """Leaves out `[...]` of variables that are operands of arithmetic, which reads their values anyway."""
+
+  def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+    self.generic_visit(node)
+    if isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.MatMult):
+      return ast.BinOp(_variable(node.left), node.op, _variable(node.right))
+    return node
+
+  def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+    self.generic_visit(node)
+    match node:
+      case ast.Subscript(ast.Subscript() as inner, ast.Constant(value)) if (
+        value is ... and _variable(inner) is not inner
+      ):
+        return inner
+    return node
+
+
+def _variable(tree: ast.expr) -> ast.expr:
+  match tree:
+    case ast.Subscript(ast.Attribute(ast.Name("self")), ast.Constant(value)) if value is ...:
+      return tree.value
+  return tree
+
+
+def _value(attribute: str) -> ast.expr:
+  return ast.Subscript(_attribute(attribute), ast.Constant(...))
+
+
+def _attribute(name: str) -> ast.expr:
+  return ast.Attribute(ast.Name("self"), name)
+
+
+def _assigned(attribute: str, value: ast.expr) -> ast.stmt:
+  return ast.Assign([_attribute(attribute)], value, lineno=0)
+
+
+def _call(function: str, argument: ast.expr) -> ast.expr:
+  return ast.Call(expression(function), [argument], [])
+
+
+def _indexed(name: str, key: Key) -> ast.expr:
+  found: ast.expr = ast.Name(name)
+  for part in key:
+    found = ast.Subscript(found, ast.Constant(part))
+  return found
+
+
+def _method(name: str, arguments: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
+  given = [ast.arg(argument) for argument in ("self", *arguments)]
+  definition = ast.FunctionDef(name, ast.arguments([], given, None, [], [], None, []), body, [])
+  setattr(definition, "type_params", [])  # noqa: B010
+  return definition
