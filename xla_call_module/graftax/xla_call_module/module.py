@@ -23,6 +23,17 @@ from graftax.xla_call_module.signature import KEY_IMPLEMENTATIONS, Leaf, Signatu
 
 __all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module", "check_is_module"]
 
+# What each version of the calling convention added. All of it is in the module or in an attribute, so nothing that
+# reads a module asks for its version.
+#   2: StableHLO in place of MHLO, with sizes as leading scalars (`dim_args_spec`).
+#   3: `platforms`, and with several of them a leading scalar that selects one.
+#   4: a portable artifact in place of text.
+#   5: `function_list`, TensorFlow functions that the module calls.
+#   6: `disabled_checks`, and `platforms` may not be empty.
+#   7: `shape_assertion` ops, and "shape_assertions" among the disabled checks.
+#   8: the module's attribute `jax.uses_shape_polymorphism`: shapes are refined only if it is there.
+#   9: tokens, for effects in order; sizes and the platform are arguments marked `jax.global_constant`.
+#  10: `use_shardy_partitioner`.
 OLDEST_CALL_MODULE_VERSION = 2
 NEWEST_CALL_MODULE_VERSION = 10
 

@@ -10,7 +10,7 @@ _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 def error_text(error: BaseException, max_length: int) -> str:
   """Returns the type and the message of an error in one line. Files in it are without their folders.
 
-  >>> error_text(ValueError("no number\\n in /home/ada/run.py:3"), 80)
+  >>> error_text(ValueError("no number\\n in /opt/c/run.py:3"), 80)
   'ValueError: no number in run.py:3'
   """
   return f"{type(error).__name__}: {_FOLDERS.sub('', ' '.join(str(error).split()))}"[:max_length]

@@ -4,7 +4,7 @@ from graftax.testing.harness.errors import error_text
 
 
 def test_a_text_has_no_folders_and_no_line_breaks():
-  error = ValueError("traced at /home/ada/c/run.py:43\n for jit, in '/tmp/x-1/y.py'")
+  error = ValueError("traced at /opt/c/run.py:43\n for jit, in '/var/x-1/y.py'")
   assert error_text(error, 200) == "ValueError: traced at run.py:43 for jit, in 'y.py'"
 
 
