@@ -188,6 +188,7 @@ ROOMS = {
     ],
     "shown_names": [],
     "source_code": [
+        ":errors",
         "//graphdef_ir",
         "//xla_call_module",
         "@pypi//jax",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from graftax.testing.call_tf.check import check
 from graftax.testing.call_tf.converters import CONVERTERS
-from graftax.testing.call_tf.functions import FUNCTIONS
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
 from graftax.testing.harness.results import CheckResult, counts_table, failures, signs_table
+from graftax.testing.tensorflow_programs.functions import FUNCTIONS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,9 +7,9 @@ import pytest
 
 from graftax.testing.call_tf.__main__ import main
 from graftax.testing.call_tf.check import check
-from graftax.testing.call_tf.functions import FUNCTIONS
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
 from graftax.testing.harness.results import failures
+from graftax.testing.tensorflow_programs.functions import FUNCTIONS
 
 pytestmark = pytest.mark.tensorflow
 

@@ -10,8 +10,8 @@ import numpy as np
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.call_tf.converters import CONVERTERS
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
-from graftax.testing.differential.case import ConversionCase
 from graftax.testing.harness.compare import largest_error
+from graftax.testing.harness.conversion_case import ConversionCase
 from graftax.testing.harness.errors import error_text
 from graftax.testing.harness.results import CheckResult
 

@@ -12,9 +12,9 @@ from graftax.convert.rewriting import Consumer
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import JaxFunction, save, write_stablehlo
 from graftax.testing.consumers.functions import CASES, Case
-from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.oracle import Oracle
-from graftax.testing.zoo.catalogue import installed_models
+from graftax.testing.harness.conversion_case import ConversionCase
+from graftax.testing.tensorflow_programs.catalogue import installed_models
 from graftax.testing.zoo.saving import saved_copies
 
 __all__ = ["Written", "write_functions", "write_models", "zoo_names"]

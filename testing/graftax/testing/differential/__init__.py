@@ -8,9 +8,9 @@ import importlib
 import warnings
 from typing import Any
 
-from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.converters import CONVERTERS, Converter
 from graftax.testing.differential.runner import ConversionMismatchError, check_conversion, run_case
+from graftax.testing.harness.conversion_case import CHECKS, ConversionCase
 from graftax.testing.harness.results import CheckResult
 
 __all__ = [
@@ -29,8 +29,8 @@ def __getattr__(name: str) -> Any:
   if name not in ("KINDS", "all_cases"):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
   warnings.warn(
-    f"graftax.testing.differential.{name} is in `catalogue`, with the cases of this project, which no wheel has.",
+    f"{__name__}.{name} is in `graftax.testing.tensorflow_programs.catalogue`, which no wheel has.",
     DeprecationWarning,
     stacklevel=2,
   )
-  return getattr(importlib.import_module(f"{__name__}.catalogue"), name)
+  return getattr(importlib.import_module("graftax.testing.tensorflow_programs.catalogue"), name)

@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Sequence
 
-from graftax.testing.differential.case import CHECKS
-from graftax.testing.differential.catalogue import KINDS, all_cases
 from graftax.testing.differential.converters import CONVERTERS
 from graftax.testing.differential.worker import run_isolated
+from graftax.testing.harness.conversion_case import CHECKS
 from graftax.testing.harness.results import CheckResult, counts_table, failures, totals
+from graftax.testing.tensorflow_programs.catalogue import KINDS, all_cases
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import tree
 
-from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.circle import around
 from graftax.testing.differential.compare import compare, compare_flat, without_padding
 from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.oracle import Oracle, cotangent, is_real
 from graftax.testing.harness.compare import Difference
+from graftax.testing.harness.conversion_case import ConversionCase
 
 __all__ = ["RUN_CHECK", "Subject"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import tree
 
 from graftax.testing._tensorflow import import_tensorflow
-from graftax.testing.differential.case import ConversionCase
+from graftax.testing.harness.conversion_case import ConversionCase
 
 __all__ = ["Oracle", "cotangent", "is_real"]
 

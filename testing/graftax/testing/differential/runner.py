@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 
-from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.checks import RUN_CHECK, Subject
 from graftax.testing.differential.converters import CONVERTERS, Converter
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.harness.compare import Difference
+from graftax.testing.harness.conversion_case import CHECKS, ConversionCase
 from graftax.testing.harness.results import CheckResult
 
 __all__ = ["ConversionMismatchError", "check_conversion", "run_case"]

@@ -13,7 +13,7 @@ import tensorflow as tf
 from graftax.ops_jax import lowering, register
 from graftax.testing import ConversionCase, ConversionMismatchError, check_conversion, run_case
 from graftax.testing.differential.__main__ import main
-from graftax.testing.differential.catalogue import all_cases
+from graftax.testing.tensorflow_programs.catalogue import all_cases
 
 _X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 

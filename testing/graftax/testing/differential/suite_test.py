@@ -2,10 +2,10 @@
 
 import pytest
 
-from graftax.testing.differential.case import ConversionCase
-from graftax.testing.differential.catalogue import all_cases
 from graftax.testing.differential.open_failures import OPEN_FAILURES
 from graftax.testing.differential.runner import run_case
+from graftax.testing.harness.conversion_case import ConversionCase
+from graftax.testing.tensorflow_programs.catalogue import all_cases
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 

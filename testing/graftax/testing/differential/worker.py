@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from graftax.testing.differential.case import CHECKS, ConversionCase
-from graftax.testing.differential.catalogue import all_cases
 from graftax.testing.differential.converters import CONVERTERS
 from graftax.testing.differential.runner import run_case
 from graftax.testing.harness.children import Answer, answer_cases, run_in_children
+from graftax.testing.harness.conversion_case import CHECKS, ConversionCase
 from graftax.testing.harness.results import CheckResult
+from graftax.testing.tensorflow_programs.catalogue import all_cases
 
 __all__ = ["main", "run_isolated"]
 

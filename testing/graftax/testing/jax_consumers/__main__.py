@@ -11,13 +11,13 @@ import numpy as np
 
 from graftax.graphdef_ir import GraftaxError, optional_library
 from graftax.testing._tensorflow import import_tensorflow
-from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.oracle import Oracle
+from graftax.testing.harness.conversion_case import ConversionCase
 from graftax.testing.harness.scripts import run_script
 from graftax.testing.harness.tables import table
 from graftax.testing.jax_consumers.primitives import own_primitives
 from graftax.testing.keras_applications import APPLICATIONS, Application
-from graftax.testing.zoo.catalogue import installed_models
+from graftax.testing.tensorflow_programs.catalogue import installed_models
 from graftax.testing.zoo.saving import SavedCopies
 
 # Any in this module: functions of TensorFlow and their arguments.

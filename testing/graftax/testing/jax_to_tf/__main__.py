@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graftax.testing.harness.results import CheckResult, counts_table, failures, signs_table
-from graftax.testing.jax_to_tf.catalogue import KINDS, all_cases
+from graftax.testing.jax_functions.catalogue import KINDS, all_cases
 from graftax.testing.jax_to_tf.check import FORMS
 from graftax.testing.jax_to_tf.converters import CONVERTERS
 from graftax.testing.jax_to_tf.routes import ROUTES

@@ -13,7 +13,7 @@ from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.harness.compare import Difference
 from graftax.testing.harness.errors import error_text
 from graftax.testing.harness.results import CheckResult
-from graftax.testing.jax_to_tf.case import Case, arguments, needs_x64
+from graftax.testing.jax_functions.case import Case, arguments, needs_x64
 from graftax.testing.jax_to_tf.converters import CONVERTERS
 from graftax.testing.jax_to_tf.oracle import Oracle
 from graftax.testing.jax_to_tf.routes import ROUTES, Conversion, Runnable

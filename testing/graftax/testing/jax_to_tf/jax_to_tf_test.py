@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import pytest
 
 from graftax.testing.harness.results import counts_table, failures, signs_table
-from graftax.testing.jax_to_tf.case import Case, f32
-from graftax.testing.jax_to_tf.catalogue import KINDS, all_cases
+from graftax.testing.jax_functions.case import Case, f32
+from graftax.testing.jax_functions.catalogue import KINDS, all_cases
 from graftax.testing.jax_to_tf.check import FORMS, check_case
 from graftax.testing.jax_to_tf.routes import ROUTES
 from graftax.testing.jax_to_tf.worker import run_isolated

@@ -9,7 +9,7 @@ import numpy as np
 
 from graftax.testing.cotangents import is_inexact, random_like
 from graftax.testing.harness.compare import Difference, largest_error
-from graftax.testing.jax_to_tf.case import Case
+from graftax.testing.jax_functions.case import Case
 from graftax.testing.tolerance import tolerance
 
 __all__ = ["Oracle"]

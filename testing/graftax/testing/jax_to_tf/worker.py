@@ -8,7 +8,7 @@ import jax
 
 from graftax.testing.harness.children import Answer, answer_cases, run_in_children
 from graftax.testing.harness.results import CheckResult
-from graftax.testing.jax_to_tf.catalogue import all_cases
+from graftax.testing.jax_functions.catalogue import all_cases
 from graftax.testing.jax_to_tf.check import check_case
 
 __all__ = ["main", "run_isolated"]

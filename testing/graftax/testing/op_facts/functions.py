@@ -16,8 +16,8 @@ import jax.extend.core
 import numpy as np
 
 from graftax.testing import roundtrip_cases
-from graftax.testing.jax_to_tf.case import arguments, needs_x64
-from graftax.testing.jax_to_tf.catalogue import all_cases
+from graftax.testing.jax_functions.case import arguments, needs_x64
+from graftax.testing.jax_functions.catalogue import all_cases
 
 __all__ = ["functions_text"]
 

@@ -10,12 +10,12 @@ from typing import Any
 from graftax.convert import convert
 from graftax.graphdef_ir import OpSignatures
 from graftax.ops_jax import supported_ops
-from graftax.testing.differential.case import ConversionCase
-from graftax.testing.differential.catalogue import all_cases
 from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.runner import run_case
 from graftax.testing.harness.children import answer_cases, run_in_children
+from graftax.testing.harness.conversion_case import ConversionCase
 from graftax.testing.op_facts.evidence import Evidence
+from graftax.testing.tensorflow_programs.catalogue import all_cases
 
 __all__ = ["main", "program_evidence"]
 

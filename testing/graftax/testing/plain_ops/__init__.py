@@ -1,7 +1,6 @@
 """JAX functions as plain TensorFlow ops, compared with JAX.
 
 - `comparison`: runs a function with `lowering="tf_ops"` in TensorFlow and compares its values with JAX's.
-- `networks`: small networks, as TF.js users have them.
 - `tfjs_ops`: the ops that the TF.js converter takes.
 """
 

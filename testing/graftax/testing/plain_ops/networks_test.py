@@ -6,7 +6,7 @@ import pytest
 
 from graftax.convert import jax_program
 from graftax.savedmodel_io import save
-from graftax.testing.plain_ops.networks import NETWORKS
+from graftax.testing.jax_functions.networks import NETWORKS
 from graftax.testing.plain_ops.tfjs_ops import ops_of, tfjs_ops
 
 pytestmark = pytest.mark.tensorflow

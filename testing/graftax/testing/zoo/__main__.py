@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from graftax.testing.differential.converters import CONVERTERS
-from graftax.testing.zoo.catalogue import DOMAINS, all_models, installed_models
+from graftax.testing.tensorflow_programs.catalogue import DOMAINS, all_models, installed_models
 from graftax.testing.zoo.check import Row, check_model
 from graftax.testing.zoo.report import failures, table
 

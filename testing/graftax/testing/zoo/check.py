@@ -14,14 +14,14 @@ import numpy as np
 from graftax.convert import preflight
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import SavedModel
-from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.compare import compare, without_padding
 from graftax.testing.differential.converters import CONVERTERS
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.differential.runner import run_case
 from graftax.testing.harness.compare import largest_error
+from graftax.testing.harness.conversion_case import ConversionCase
 from graftax.testing.harness.results import CheckResult
-from graftax.testing.zoo.layers import HOST
+from graftax.testing.tensorflow_programs.layers import HOST
 from graftax.testing.zoo.saving import ENTRY, SavedCopies, saved_copies
 
 __all__ = ["CHECKS", "Row", "check_model"]

@@ -9,7 +9,7 @@ from jax.experimental import checkify
 
 import graftax.convert as gc
 from graftax.testing.differential.oracle import Oracle
-from graftax.testing.zoo.catalogue import all_models
+from graftax.testing.tensorflow_programs.catalogue import all_models
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

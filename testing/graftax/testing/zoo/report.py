@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from graftax.testing.harness import results, tables
 from graftax.testing.harness.results import CheckResult
 from graftax.testing.harness.tables import count
-from graftax.testing.zoo.catalogue import REFUSED
+from graftax.testing.tensorflow_programs.catalogue import REFUSED
 from graftax.testing.zoo.check import CHECKS, Row
 
 __all__ = ["failures", "table"]

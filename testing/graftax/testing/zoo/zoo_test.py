@@ -2,11 +2,11 @@
 
 import pytest
 
-from graftax.testing.differential.case import ConversionCase
+from graftax.testing.harness.conversion_case import ConversionCase
 from graftax.testing.harness.results import CheckResult
-from graftax.testing.zoo.catalogue import DOMAINS, all_models, installed_models
+from graftax.testing.tensorflow_programs.catalogue import DOMAINS, all_models, installed_models
+from graftax.testing.tensorflow_programs.layers import HOST
 from graftax.testing.zoo.check import Row, check_model
-from graftax.testing.zoo.layers import HOST
 from graftax.testing.zoo.report import failures, table
 
 pytestmark = pytest.mark.tensorflow

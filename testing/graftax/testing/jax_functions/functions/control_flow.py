@@ -1,0 +1,115 @@
+"""Branches and loops."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graftax.testing.jax_functions.case import Case, f32
+
+__all__ = ["CASES"]
+
+# `Any` in this module is an array, or a tuple of arrays.
+
+_X = (f32(3, 4),)
+_B = ("b, _",)
+
+
+def _nested_scan(x: Any) -> Any:
+  return lax.scan(lambda c, r: (lax.scan(lambda d, a: (d * 0.5 + a, d), c, r)[0], c), 0.0, x)
+
+
+def _while(x: Any) -> Any:
+  """Returns `1.5 * x + 1`, applied until the sum is large: a loop whose length depends on the values."""
+  return lax.while_loop(lambda c: jnp.sum(c) < 40, lambda c: jnp.sin(c) + c + 1, x)
+
+
+def _while_unrolled(x: Any) -> Any:
+  """Computes the same as `_while` in a form that JAX differentiates."""
+  return lax.scan(lambda c, _: (jnp.where(jnp.sum(c) < 40, jnp.sin(c) + c + 1, c), None), x, length=12)[0]
+
+
+def _fori(x: Any, n: Any) -> Any:
+  return lax.fori_loop(0, n, lambda i, c: jnp.sin(c) * 0.5 + i, x)
+
+
+def _fori_unrolled(x: Any, n: Any) -> Any:
+  return lax.scan(lambda c, i: (jnp.where(i < n, jnp.sin(c) * 0.5 + i, c), None), x, jnp.arange(9))[0]
+
+
+@jax.custom_vjp
+def _tripled_gradient(x: Any) -> Any:
+  return jnp.round(x)
+
+
+_tripled_gradient.defvjp(lambda x: (jnp.round(x), None), lambda _, g: (g * 3.0,))
+
+
+def _while_then_custom_rule(x: Any) -> Any:
+  return _tripled_gradient(_while(x) * 0.3) + x
+
+
+def _while_unrolled_then_custom_rule(x: Any) -> Any:
+  return _tripled_gradient(_while_unrolled(x) * 0.3) + x
+
+
+def _batched_while(x: Any) -> Any:
+  return jax.vmap(lambda r: lax.while_loop(lambda c: jnp.sum(c) < 10, lambda c: c * 1.5 + 1, r))(x)
+
+
+def _batched_while_unrolled(x: Any) -> Any:
+  def row(r: Any) -> Any:
+    return lax.scan(lambda c, _: (jnp.where(jnp.sum(c) < 10, c * 1.5 + 1, c), None), r, length=12)[0]
+
+  return jax.vmap(row)(x)
+
+
+def _newton(x: Any) -> Any:
+  """Returns cube roots, with the derivative of the implicit function."""
+  return lax.custom_root(
+    lambda y: y**3 - x,
+    jnp.ones_like(x),
+    lambda f, y: lax.fori_loop(0, 30, lambda _, z: z - f(z) / (3 * z**2), y),
+    lambda g, y: y / g(jnp.ones_like(y)),
+  )
+
+
+CASES = (
+  Case("cond", lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x), _X, _B),
+  Case(
+    "cond_of_input",
+    lambda p, x: lax.cond(p, lambda a: (a * 2, a.sum()), lambda a: (a, 0.0), x),
+    (np.bool_(False), f32(3, 4)),
+    (None, "b, _"),
+  ),
+  Case("switch", lambda x, i: lax.switch(i, [jnp.sin, jnp.cos, jnp.tanh], x), (f32(3, 4), np.int32(7)), ("b, _", None)),
+  Case("vmapped_cond", jax.vmap(lambda r: lax.cond(r.sum() > 0, jnp.sin, jnp.cos, r)), _X, _B),
+  Case("scan", lambda x: lax.scan(lambda c, a: (c * 0.9 + jnp.sin(a), c), jnp.zeros(x.shape[0]), x.T), _X, _B),
+  Case("scan_of_batch", lambda x: lax.scan(lambda c, a: (c * 0.9 + jnp.sin(a), c), jnp.zeros(4), x), _X, _B),
+  Case("scan_reverse", lambda x: lax.scan(lambda c, a: (c * a[0] + a[1], c), 1.0, x, reverse=True), _X, _B),
+  Case("scan_unroll", lambda x: lax.scan(lambda c, a: (c + a**2, c * a), 0.0, x[0], unroll=2), _X, _B),
+  Case("nested_scan", _nested_scan, _X, _B),
+  Case(
+    "scan_with_carry_of_integers", lambda x: lax.scan(lambda c, a: ((c[0] + 1, c[1] * a), c[0]), (0, 1.0), x[0]), _X, _B
+  ),
+  Case("fori_loop", lambda x: lax.fori_loop(0, 5, lambda i, c: c + jnp.sin(c) * i, x), _X, _B),
+  Case("fori_dynamic", _fori, (f32(3, 4), np.int32(4)), ("b, _", None), oracle=_fori_unrolled),
+  Case("fori_of_batch", lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c + x[i], jnp.zeros(4)), _X, _B),
+  Case("while_loop", _while, _X, _B, oracle=_while_unrolled),
+  Case("while_then_custom_rule", _while_then_custom_rule, _X, _B, oracle=_while_unrolled_then_custom_rule),
+  Case("vmapped_while", _batched_while, _X, _B, oracle=_batched_while_unrolled),
+  Case(
+    "while_of_integers",
+    lambda n: lax.while_loop(
+      lambda c: c[0] != 1, lambda c: (jnp.where(c[0] % 2, 3 * c[0] + 1, c[0] // 2), c[1] + 1), (n, 0)
+    ),
+    (np.int32(27),),
+  ),
+  Case("map", lambda x: lax.map(lambda row: jnp.sort(row) * row.sum(), x), _X, _B),
+  Case("map_batched", lambda x: lax.map(lambda r: r * 2, x, batch_size=2), (f32(5, 2),)),
+  Case("vmapped_scan", jax.vmap(lambda x: lax.scan(lambda c, a: (c + a, c * a), 0.0, x)[1]), _X, _B),
+  Case("custom_root", _newton, _X, _B, low=0.5, high=2.0),
+  Case("python_branches", lambda x: x * 2 if x.shape[1] == 4 else x, _X, _B),
+)
