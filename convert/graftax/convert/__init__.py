@@ -11,6 +11,7 @@ Rooms, in the order of a conversion:
 - `evaluation`: walks a plan.
 - `structures`: nested inputs and outputs.
 - `host_parts`, `host_split`, `host_ops`: the parts of a model for the host, and what runs in them.
+- `inference`: programs with fixed parameters, for inference.
 - `modules`: converted functions as modules of other libraries.
 - `jax2tf`: from JAX to TensorFlow.
 - `source_code`: JAX functions as Python that imports only jax and numpy.
@@ -74,6 +75,7 @@ from graftax.convert.errors import (
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.host_ops.registry import host_op_modules
 from graftax.convert.host_split.split import Split, split_program
+from graftax.convert.inference import FreezeReport, Frozen, freeze
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -114,6 +116,8 @@ __all__ = [
   "ConvertOptions",
   "CustomGradient",
   "ForwardModeError",
+  "FreezeReport",
+  "Frozen",
   "IndexedSlices",
   "InputError",
   "InputStructure",
@@ -152,6 +156,7 @@ __all__ = [
   "convert_subgraph",
   "current_options",
   "filled_table",
+  "freeze",
   "get_config",
   "gradient_name",
   "graph_filled_tables",

@@ -37,7 +37,7 @@ from graftax.ops_jax import (
   to_jax_exactly,
 )
 
-__all__ = ["convert_program"]
+__all__ = ["convert_program", "program_of", "with_program"]
 
 # How many variables a message describes.
 _MOST_SHAPES = 5
@@ -70,6 +70,19 @@ def convert_program(
     ConversionError: a name in the option `max_sizes` is not that of a node or op that can use a bound.
   """
   call = _plan(program, options or current_options(), read_checks=options is None)
+  return _annotate(call), _parameters(program, call.generators)
+
+
+def program_of(fn: object) -> Program | None:
+  """Returns the program of a function that a conversion returned, with zeros for the variables; None for others."""
+  call = fn.fn if isinstance(fn, AnnotatedFunction) else None
+  return call.program if isinstance(call, _Call) else None
+
+
+def with_program(fn: AnnotatedFunction, program: Program) -> tuple[AnnotatedFunction, dict[str, Any]]:
+  """Returns what `convert_program` returns for `program`, with the options of a converted function."""
+  assert isinstance(fn.fn, _Call), "internal: not a converted function"
+  call = _plan(program, fn.fn.options, fn.fn.read_checks)
   return _annotate(call), _parameters(program, call.generators)
 
 
