@@ -56,7 +56,7 @@ def _refuse(source: Any) -> None:
     )
   if inspect.isclass(source):
     raise ConversionError(f"convert: got the class {source.__name__}, {EXPECTED}. Pass an instance.")
-  if type(source).__module__.startswith(_SAVED_MODELS):
+  if _module(source).startswith(_SAVED_MODELS):
     raise ConversionError(
       f"convert: got {source!r}, which graftax.savedmodel_io has read. Call model.convert(name of a signature or "
       "function) instead; for convert_subgraph, pass model.program(name)."
@@ -68,8 +68,13 @@ def _refuse(source: Any) -> None:
 def is_jax_function(source: Any) -> bool:
   """Returns whether an object is a function that JAX made, such as the result of `jax.jit`."""
   # Functions made by jax2tf are plain Python functions of a JAX module, but they can be converted.
-  module = type(source).__module__ if not inspect.isfunction(source) else ""
+  module = _module(source) if not inspect.isfunction(source) else ""
   return callable(source) and module.partition(".")[0] in ("jax", "jaxlib")
+
+
+def _module(source: Any) -> str:
+  """Returns the module of the type of an object; messages of our own schema have none."""
+  return type(source).__module__ or ""
 
 
 def _is_graph_def(source: Any) -> bool:

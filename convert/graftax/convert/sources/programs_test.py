@@ -49,3 +49,11 @@ def test_the_advice_for_a_frozen_graph_is_code_that_runs(outputs):
   fn, _ = eval(advice, {"graftax": graftax, "graph": graph})
   (number,) = jax.tree.leaves(fn({}, np.array([3]))[0])
   np.testing.assert_array_equal(number, [3.0])
+
+
+def test_a_message_of_our_own_schema_converts():
+  graph = schema.GraphDef()
+  graph.node.add(name="x", op="Placeholder").attr["dtype"].type = DType.FLOAT.value
+  graph.node.add(name="y", op="Neg", input=["x"]).attr["T"].type = DType.FLOAT.value
+  fn, _ = convert(graph, inputs="x", outputs="y")
+  assert fn({}, np.float32(2.0))[0] == -2.0
