@@ -338,7 +338,11 @@ def _physical(spec: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
 
 def _as_keys(operand: Any, dtype: Any) -> Any:
   is_key = jnp.issubdtype(dtype, jax.dtypes.prng_key)
-  return jax.random.wrap_key_data(operand, impl=dtype) if is_key else operand
+  if not is_key:
+    return operand
+  impls: list[str] = []
+  jax.eval_shape(lambda keys: impls.append(jax.random.key_impl(keys)), jax.ShapeDtypeStruct((), dtype))
+  return jax.random.wrap_key_data(operand, impl=impls[0])
 
 
 def _without_extended_dtype(result: Any) -> Any:
