@@ -100,12 +100,14 @@ ROOMS = {
     "quantization": [
         ":_core",
         ":tf2xla",
+        "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],
     "random": [
         ":_core",
         ":int64_pairs",
+        "//xla_call_module",
         "@pypi//jax",
         "@pypi//ml-dtypes",
         "@pypi//numpy",

@@ -196,6 +196,7 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "roundtrip_cases": [
+        "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],

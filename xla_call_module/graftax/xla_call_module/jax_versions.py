@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax import lax
 
 __all__ = [
   "INSTALLED",
   "KEEPS_JVP_RULES_IN_SCANS",
   "bind_equation",
   "expands_to",
+  "mulhi",
   "parsed_artifact",
   "portable_artifact",
   "scan_operand_counts",
@@ -47,6 +50,39 @@ def expands_to(primitive: Any, function: Callable[..., Any]) -> None:
   lowering. A primitive whose jaxpr has such ones must expand too. Earlier versions ignore the attribute.
   """
   primitive.to_lojax = function
+
+
+def mulhi(x: jax.Array, y: jax.Array) -> jax.Array:
+  """Returns the high words of the products of integers, as `jax.lax.mulhi` does.
+
+  Until jax>=0.10.2: that function does not exist, and the words are put together from products of half words.
+
+  Args:
+    x: integers of any width, signed or unsigned.
+    y: of the same shape and dtype.
+
+  Returns:
+    `floor(x * y / 2**bits)`, of the same shape and dtype.
+  """
+  return lax.mulhi(x, y) if hasattr(lax, "mulhi") else mulhi_of_halves(x, y)
+
+
+def mulhi_of_halves(x: jax.Array, y: jax.Array) -> jax.Array:
+  """`mulhi` without the primitive."""
+  dtype = x.dtype
+  unsigned = jnp.dtype(dtype.name.removeprefix("u").replace("int", "uint"))
+  half = jnp.array(jnp.iinfo(dtype).bits // 2, unsigned)
+  mask = (jnp.array(1, unsigned) << half) - 1
+  a, b = x.astype(unsigned), y.astype(unsigned)
+  (a0, a1), (b0, b1) = (a & mask, a >> half), (b & mask, b >> half)
+  # Neither sum exceeds a word: (2**h - 1)**2 + 2**h - 1 < 2**(2 * h).
+  first = a1 * b0 + ((a0 * b0) >> half)
+  second = a0 * b1 + (first & mask)
+  high = a1 * b1 + (first >> half) + (second >> half)
+  if dtype != unsigned:
+    # As unsigned numbers, negative ones are larger by 2**bits.
+    high = high - jnp.where(x < 0, b, 0) - jnp.where(y < 0, a, 0)
+  return high.astype(dtype)
 
 
 def scan_operand_counts(params: Mapping[str, Any]) -> tuple[int, int]:

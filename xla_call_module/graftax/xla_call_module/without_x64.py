@@ -14,6 +14,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module import errors, ir, registry, values
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.jax_versions import mulhi
 from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
 
 __all__ = ["BoundedInt64", "concerns", "evaluate", "uses_64_bits"]
@@ -173,7 +174,7 @@ def _multiply(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64 | Int
   """Multiplies; `jax.lax.mulhi`, for example, needs both words of a product of unsigned integers."""
   if x.dtype.kind == "u" and x.high * y.high > np.iinfo(np.uint32).max:
     a, b = _operand(x), _operand(y)
-    return Int64Pair(lax.mul(a, b), lax.mulhi(a, b), x.dtype)
+    return Int64Pair(lax.mul(a, b), mulhi(a, b), x.dtype)
   return _small_product(op, x, y)
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.values import Value, is_known
+from graftax.xla_call_module.lax_extras import mulhi
 
 __all__ = [
   "Halves",
@@ -61,7 +62,7 @@ def subtract(a: Halves, b: Halves) -> Halves:
 def multiply(a: Halves, b: Halves) -> Halves:
   """Returns `a * b`."""
   a0, a1, b0, b1 = jnp.broadcast_arrays(*a, *b)
-  return a0 * b0, jax.lax.mulhi(a0, b0) + a0 * b1 + a1 * b0
+  return a0 * b0, mulhi(a0, b0) + a0 * b1 + a1 * b0
 
 
 def is_negative(a: Halves) -> Value:

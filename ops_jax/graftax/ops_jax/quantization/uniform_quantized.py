@@ -9,6 +9,7 @@ from jax import lax
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, namespace
+from graftax.xla_call_module.lax_extras import mulhi
 
 __all__ = [
   "along",
@@ -64,7 +65,7 @@ def rescaled(steps: Array, scale: tuple[Array, Array]) -> Array:
   steps, integer, shift = jnp.broadcast_arrays(steps, integer, (31 - exponent).astype(np.uint32))
   # A 64-bit product in two words: the integers are the same with 64-bit types off.
   low = lax.bitcast_convert_type(steps * integer, np.uint32)
-  high = lax.mulhi(steps, integer)
+  high = mulhi(steps, integer)
   one = jnp.uint32(1)
   half_low = jnp.where(shift <= 32, one << jnp.minimum(shift - 1, 31), 0).astype(np.uint32)
   half_high = jnp.where(shift > 32, one << jnp.where(shift > 32, shift - 33, 0), 0).astype(np.int32)

@@ -14,6 +14,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.int64_pairs import pairs
 from graftax.ops_jax.int64_pairs.arithmetic import add
+from graftax.xla_call_module.lax_extras import mulhi
 
 __all__ = ["Philox", "blocks", "from_key_counter", "from_seed", "random_uint32", "skip", "split_checked"]
 
@@ -113,4 +114,4 @@ def _multiply(multiplier: np.uint32, value: Value) -> tuple[Value, Value]:
   if is_known(value):
     product = np.uint64(multiplier) * np.asarray(value, np.uint64)
     return product.astype(np.uint32), (product >> np.uint64(32)).astype(np.uint32)
-  return multiplier * value, jax.lax.mulhi(jnp.full_like(value, multiplier), value)
+  return multiplier * value, mulhi(jnp.full_like(value, multiplier), value)

@@ -18,6 +18,7 @@ from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.random import philox
 from graftax.ops_jax.random.philox import Philox
 from graftax.ops_jax.random.streams import box_muller, double_from_uint32
+from graftax.xla_call_module.lax_extras import mulhi
 
 __all__ = ["binomial", "gamma", "poisson"]
 
@@ -49,7 +50,7 @@ class _Streams:
 
 def _streams(generator: Philox, size: int, reserved: int = _RESERVED_BLOCKS) -> _Streams:
   index = jax.lax.iota(np.uint32, size)
-  carry = jax.lax.mulhi(index, jnp.full_like(index, reserved))
+  carry = mulhi(index, jnp.full_like(index, reserved))
   return _Streams(philox.skip(generator, (index * np.uint32(reserved), carry)))
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from graftax.xla_call_module import _lazy
 
 if TYPE_CHECKING:
-  from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
+  from graftax.xla_call_module.lax_extras.arrays import is_inexact, mulhi, replaced
   from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
   from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
@@ -72,6 +72,7 @@ __all__ = [
   "lowest",
   "mapped",
   "monoid_of_primitive",
+  "mulhi",
   "only_primitive",
   "reduce_arrays",
   "reduce_monoid",

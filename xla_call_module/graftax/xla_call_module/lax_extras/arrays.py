@@ -5,7 +5,9 @@ from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 
-__all__ = ["ArrayFunction", "is_inexact", "replaced"]
+from graftax.xla_call_module.jax_versions import mulhi
+
+__all__ = ["ArrayFunction", "is_inexact", "mulhi", "replaced"]
 
 ArrayFunction: TypeAlias = Callable[..., Any]
 """A function of arrays, or of pytrees of arrays; the docstring that names it says what it takes and returns."""
