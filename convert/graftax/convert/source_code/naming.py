@@ -78,6 +78,8 @@ def _function_name(instances: Sequence[Function | Rule]) -> str:
   common = _common_ending(paths)
   if not all(i.names[-1].isdigit() for i in instances if isinstance(i, Function)) and common:
     return identifier(common[-1].lower(), "layer")
+  if any(titles) and common:
+    return identifier(common[-1].lower(), "layer")
   parts = [w for w in dict.fromkeys(w for part in first.parts for w in _words((part,))) if w]
   if 1 < len(parts) <= 3:
     return identifier("_".join(parts).lower(), "layer")

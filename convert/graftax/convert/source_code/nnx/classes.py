@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import Loop
+from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.naming import free_key, identifier, plural, unique
 from graftax.convert.source_code.printing import Printed, expression, marked
 
@@ -80,10 +80,18 @@ def module_keys(printed: Printed, folded: Folded, names: Sequence[str]) -> tuple
   for sub in printed.subs:
     function = sub.functions[0] if isinstance(sub, Loop) else sub
     name = names[folded.index(function)]
-    subs.append(
-      free_key((plural(name) if isinstance(sub, Loop) else identifier(function.title or name, "layer"),), taken)
-    )
+    key = plural(name) if isinstance(sub, Loop) else _shown(function, printed.names) or name
+    subs.append(free_key((key,), taken))
   return leaves, subs
+
+
+def _shown(function: Function, around: Sequence[str]) -> str:
+  """Returns what a module is called within another one: `block_1_conv` is `conv` in `block_1`."""
+  title = function.title
+  inner = function.names[len(around) :] if function.names[: len(around)] == tuple(around) else ()
+  if inner and title.endswith("_" + "_".join(inner)):
+    title = "_".join(inner)
+  return identifier(re.sub(r"^(\d+)_(.+)$", r"\2_\1", title), "layer") if title else ""
 
 
 def members_of(
@@ -165,12 +173,18 @@ class _Calls(ast.NodeTransformer):
 
 
 class _Direct(ast.NodeTransformer):
-  """Leaves out `[...]` of variables that are operands of arithmetic, which reads their values anyway."""
+  """Leaves out `[...]` of variables whose values are read anyway: by arithmetic, and by attributes of arrays."""
 
   def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
     self.generic_visit(node)
     if isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.MatMult):
       return ast.BinOp(_variable(node.left), node.op, _variable(node.right))
+    return node
+
+  def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+    self.generic_visit(node)
+    if node.attr in ("T", "astype", "reshape", "shape", "squeeze", "transpose"):
+      return ast.Attribute(_variable(node.value), node.attr)
     return node
 
   def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
