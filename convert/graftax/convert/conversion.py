@@ -37,7 +37,7 @@ from graftax.ops_jax import (
   to_jax_exactly,
 )
 
-__all__ = ["convert_program", "program_of", "with_program"]
+__all__ = ["conversion_of", "convert_program", "with_program"]
 
 # How many variables a message describes.
 _MOST_SHAPES = 5
@@ -73,10 +73,10 @@ def convert_program(
   return _annotate(call), _parameters(program, call.generators)
 
 
-def program_of(fn: object) -> Program | None:
-  """Returns the program of a function that a conversion returned, with zeros for the variables; None for others."""
+def conversion_of(fn: object) -> tuple[Program, ConvertOptions] | None:
+  """Returns the program, with zeros for the variables, and the options of a converted function; None for others."""
   call = fn.fn if isinstance(fn, AnnotatedFunction) else None
-  return call.program if isinstance(call, _Call) else None
+  return (call.program, call.options) if isinstance(call, _Call) else None
 
 
 def with_program(fn: AnnotatedFunction, program: Program) -> tuple[AnnotatedFunction, dict[str, Any]]:

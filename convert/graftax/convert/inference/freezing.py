@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.conversion import program_of, with_program
+from graftax.convert.conversion import conversion_of, with_program
 from graftax.convert.errors import ConversionError, ParameterError
 from graftax.convert.inference.branches import decide_branches
 from graftax.convert.inference.known_parts import KnownParts, read_only_variables
@@ -101,7 +101,8 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
     needs memory only for the changed ones. Variables that the program writes or uses in loops stay parameters.
 
   Raises:
-    ConversionError: `fn` is not a converted function with parameters.
+    ConversionError: `fn` is not a converted function with parameters, or the option `max_sizes` names a node of
+      a function that the program calls. Calls are inlined, which renames such nodes.
     ParameterError: `params` does not have the names of its parameters.
 
   Differs from the original: scaled filters round differently. Results of ResNet50, MobileNetV2, DenseNet121 and
@@ -132,12 +133,13 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
     >>> report.precomputed
     1
   """
-  program = program_of(fn)
-  if program is None:
+  found = conversion_of(fn)
+  if found is None:
     raise ConversionError(
       f"freeze: got {fn!r:.200}; expected a function with parameters that graftax.convert.convert, or convert of a "
       f"SavedModel, returned."
     )
+  program, options = found
   if not isinstance(params, Mapping) or set(params) != set(program.variables):
     raise ParameterError(
       f"freeze: the parameters do not have the names of the variables of {program.name}; expected a dict with "
@@ -145,7 +147,7 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
     )
   function, branches = _without_calls(program, params)
   known = _known(program, function, params)
-  draft = _Draft(program, function, known)
+  draft = _Draft(program, function, known, keep_asserts=options.enable_checkify_for_asserts)
   for chain in _chains(function, known, program):
     draft.replace_chain(chain)
   transposes = cancelled_transposes(function, known)
@@ -197,9 +199,10 @@ def _chains(function: Function, known: KnownParts, program: Program) -> list[Fol
 class _Draft:
   """A function that is being rewritten: its nodes, new ones, and which tensors replace which."""
 
-  def __init__(self, program: Program, function: Function, known: KnownParts):
+  def __init__(self, program: Program, function: Function, known: KnownParts, *, keep_asserts: bool):
     self._program = program
     self._known = known
+    self._effects = EffectAnalysis(program.library, program.signatures, keep_asserts=keep_asserts)
     self._function = function
     self._taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
     self._taken |= set(program.variables)
@@ -302,7 +305,7 @@ class _Draft:
 
   def _needed(self, function: Function) -> set[str]:
     """Returns the nodes that results and effects need, and those that only keep effects in their order."""
-    needed = EffectAnalysis(self._program.library, self._program.signatures).needed_nodes(function)
+    needed = self._effects.needed_nodes(function)
     nodes = {node.name: node for node in function.nodes}
     # In TF1 control flow, control edges determine the branch or loop of a constant.
     ordered = any(self._acts(nodes[name]) or traits_of(nodes[name].op).control_flow_v1 for name in needed)

@@ -1,11 +1,14 @@
 """`freeze` against TensorFlow: what is folded, what must not be, values and derivatives; and on programs by hand."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import checkify
 
-from graftax.convert import ConversionError, ParameterError, convert, convert_program, freeze
+from graftax.convert import ConversionError, ConvertOptions, ParameterError, convert, convert_program, freeze
 from graftax.graphdef_ir import DType, FunctionRef
 from graftax.testing.graph_builders import const, function, node, program
 
@@ -219,3 +222,25 @@ def test_a_function_without_parameters_and_other_names_raise():
     freeze(lambda params, x: x, params)
   with pytest.raises(ParameterError, match="'v'"):
     freeze(fn, {"w": 1.0})
+
+
+def test_asserts_that_count_stay():
+  nodes = [
+    node("read", "ReadVariableOp", "v", **_READ),
+    node("p", "Greater", "x", "read", **_F),
+    node("assert", "Assert", "p", "x", T=(DType.FLOAT,)),
+    node("y", "Neg", "x", control=("assert",), **_F),
+  ]
+  graph = program(function("f", ["x", "*v"], nodes, ["y"], ["assert"]), (), {"v": 3.0})
+  for counts in (False, True):
+    fn, params = convert_program(graph, ConvertOptions(enable_checkify_for_asserts=counts))
+    frozen, new_params, _ = freeze(fn, params)
+    assert list(new_params) == (["v"] if counts else [])
+    error, (results, _) = checkify.checkify(frozen)(new_params, np.float32(2.0))
+    assert results == (-2.0,) and (error.get() is not None) == counts
+
+
+def test_frozen_functions_can_be_pickled():
+  fn, params = convert_program(_conditional([const("p", True)]))
+  frozen, new_params, _ = freeze(fn, params)
+  assert pickle.loads(pickle.dumps(frozen))(new_params, np.float32(2.0))[0] == (6.0,)
