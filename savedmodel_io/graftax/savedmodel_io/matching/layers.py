@@ -59,9 +59,14 @@ class Layer:
     return pattern(self.scope)
 
   @cached_property
+  def is_cell(self) -> bool:
+    """Whether it is a recurrent cell, whose roles start with "cell/"."""
+    return next(iter(self.leaves)).startswith("cell/")
+
+  @cached_property
   def main(self) -> Leaf:
     """The parameter that tells most about the layer."""
-    return next(self.leaves[name] for name in _MAIN_ROLES if name in self.leaves)
+    return next((self.leaves[name] for name in _MAIN_ROLES if name in self.leaves), next(iter(self.leaves.values())))
 
 
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
@@ -97,7 +102,7 @@ def _place(name: str, rank: int, has_tuple: bool) -> tuple[str, str]:
 
 def leaf_layouts(source: Leaf, target: Leaf, both: frozenset[str]) -> tuple[tuple[Step, ...], ...]:
   """Returns the ways that make one parameter into another."""
-  kind = source.role
+  kind = source.role.partition("/")[0]  # "cell/kernel/0" is a part of a cell
   if "kernel" in (source.role, target.role) and source.role in _ARRAYS:
     kind = "kernel" if source.role != "table" else "table"
   if kind == "value":

@@ -11,8 +11,8 @@ __all__ = ["Array", "Recipe", "Shape", "Step", "axis_order", "layouts", "run_ste
 
 Array = np.ndarray | jax.Array
 # ("transpose", axes), ("reshape", shape), ("part", (axis, index, number of parts)), ("order", (axis, *order of parts)),
-# ("interleave", (axis, parts, groups)), which makes `groups` times `parts` of `parts` times `groups`, ("flip", axes) or
-# ("sum", axes).
+# ("interleave", (axis, parts, groups)), which makes `groups` times `parts` of `parts` times `groups`, or
+# ("fold", (gates, apart)), which adds the second row to the first one, but not in the gate `apart`.
 Step = tuple[str, tuple[int, ...]]
 Shape = tuple[int, ...]
 
@@ -72,10 +72,10 @@ def _run(array: Array, name: str, numbers: tuple[int, ...]) -> Array:
       return array.transpose(numbers)
     case "reshape":
       return array.reshape(numbers)
-    case "flip":
-      return _library(array).flip(array, numbers)
-    case "sum":
-      return array.sum(numbers)
+    case "fold":
+      gates, apart = numbers
+      counts = np.arange(gates).repeat(array.shape[1] // gates) != apart
+      return array[0] + array[1] * counts.astype(array.dtype)
     case "part":
       axis, index, count = numbers
       return _library(array).split(array, count, axis)[index]
@@ -114,6 +114,8 @@ def layouts(source: Shape, target: Shape, role: str, words: frozenset[str]) -> t
     found = _kernel_layouts(source, target, words)
   elif role == "table":
     found = _table_layouts(source, target)
+  elif role == "cell":
+    found = [()] if source == target else []
   else:
     found = [_reshape(source, target)]
   unique: dict[tuple[tuple[int, int], ...], tuple[Step, ...]] = {}

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from graftax.savedmodel_io.errors import MatchError
+from graftax.savedmodel_io.matching.cells import with_cells
 from graftax.savedmodel_io.matching.comparison import Comparison, comparer
 from graftax.savedmodel_io.matching.fused import with_fused_layers
 from graftax.savedmodel_io.matching.layers import Layer, read_layers
@@ -87,7 +88,7 @@ class Matching:
   @property
   def table(self) -> dict[str, str]:
     """Old name -> new name, as `rename` takes it, for the parameters that go to one place unchanged or transposed."""
-    names = [(placement.recipe.names, new) for new, placement in self.placed.items()]
+    names = [(placement.recipe.names, new) for new, placement in self.placed.items() if _is_layout(placement.recipe)]
     old_names = [old for olds, _ in names for old in olds]
     return {olds[0]: new for olds, new in names if len(olds) == 1 and old_names.count(olds[0]) == 1}
 
@@ -205,6 +206,11 @@ class Matching:
     return "\n".join(lines)
 
 
+def _is_layout(recipe: Recipe) -> bool:
+  """Returns whether it is one parameter in another layout, with its parts in the same order."""
+  return len(recipe.names) == 1 and {name for name, _ in (*recipe.before, *recipe.after)} <= {"transpose", "reshape"}
+
+
 def _options_text(ambiguous: Mapping[str, Ambiguity]) -> str:
   return (
     ", ".join(f"{name!r} (0 to {len(way.options) - 1})" for name, way in ambiguous.items())
@@ -285,7 +291,7 @@ def match(
   rows = _read_table(table or {}, flat(params), learned, places)
   targets = read_layers(places)
   given = {*rows.matched, *rows.matched.values(), *rows.dropped}
-  sources = with_fused_layers(read_layers(learned), targets, given)
+  sources, targets = with_cells(with_fused_layers(read_layers(learned), targets, given), targets, given)
   contradicted: frozenset[str] = frozenset()
   if fn is None or target_fn is None:
     ways = search(sources, targets, None, rows)

@@ -16,7 +16,7 @@ from graftax.savedmodel_io.parameters.renaming import Renaming
 
 __all__ = ["Choice", "Way", "layer_ways", "search"]
 
-_MAX_WAYS = 24
+_MAX_WAYS = 48
 _ARRAYS = ("kernel", "table", "value")
 
 Recipes = Mapping[str, Recipe]

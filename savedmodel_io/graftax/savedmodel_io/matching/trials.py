@@ -121,13 +121,12 @@ class _Trials:
     """Takes the way of a layer with which it agrees; of several, the one with which most of the next layers do."""
     if k not in self.open:
       return
-    parts = self._parts(k)
     later = [j for j in range(k + 1, len(self.ways)) if j not in self.open][:_LATER]
     best, most = None, -1
-    for ways in self._candidates(parts):
+    for ways in self._candidates(k):
       outcome = self.outcome(ways)
       number = sum(outcome.layers[j] is True for j in later)
-      if number > most and all(outcome.layers[j] is not False for j in parts):
+      if number > most and all(outcome.layers[j] is not False for j in ways):
         best, most = ways, number
       if later and most == len(later):
         break
@@ -138,18 +137,25 @@ class _Trials:
         self.open.discard(j)
 
   def _parts(self, k: int) -> list[int]:
-    """Returns a layer, and if it is a part of a fused one, the other parts, which have the same order."""
+    """Returns a layer and those with the same order: other parts of one kernel, or other recurrent cells."""
+    alike = [j for j in sorted(self.open) if len(self.choices[j].ways) == len(self.choices[k].ways)]
+    if self.choices[k].target.is_cell:
+      return [j for j in alike if self.choices[j].target.is_cell]
     if not _is_part(self.ways[k]):
       return [k]
-    names, count = _names(self.ways[k]), len(self.choices[k].ways)
-    parts = [j for j in self.open if _is_part(self.ways[j]) and len(self.choices[j].ways) == count]
-    return [j for j in sorted(parts) if _names(self.ways[j]) == names]
+    return [j for j in alike if _is_part(self.ways[j]) and _names(self.ways[j]) == _names(self.ways[k])]
 
-  def _candidates(self, parts: Sequence[int]) -> list[dict[int, Way]]:
-    """Returns the ways to make layers in the same order of their parts, orders that other layers have first."""
+  def _candidates(self, k: int) -> list[dict[int, Way]]:
+    """Returns ways to make a layer and those with the same order together, and then a cell alone.
+
+    Orders that other layers have come first.
+    """
+    parts = self._parts(k)
     together = [
       dict(zip(parts, ways, strict=True)) for ways in zip(*(self.choices[j].ways for j in parts), strict=True)
     ]
+    if self.choices[k].target.is_cell and len(parts) > 1:
+      together.extend({k: way} for way in self.choices[k].ways)
     taken = set[str]().union(*(_names(way) for j, way in enumerate(self.ways) if j not in self.open))
     free = [ways for ways in together if all(way.recipes and taken.isdisjoint(_names(way)) for way in ways.values())]
     return sorted(free, key=lambda ways: not any(_order(way) in self.orders for way in ways.values()))

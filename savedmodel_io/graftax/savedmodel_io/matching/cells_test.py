@@ -1,0 +1,153 @@
+"""`match` of recurrent cells whose gates are in other orders and in other arrays, against the functions' outputs."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from graftax.savedmodel_io import match
+
+_INPUTS, _UNITS = 3, 2
+_RNG = np.random.default_rng(0)
+
+
+def _random(*shape):
+  return _RNG.normal(size=shape).astype(np.float32)
+
+
+def _cell_params(num_gates, bias_shape):
+  return {
+    "rnn/cell/kernel": _random(_INPUTS, num_gates * _UNITS),
+    "rnn/cell/recurrent_kernel": _random(_UNITS, num_gates * _UNITS),
+    "rnn/cell/bias": _random(*bias_shape),
+    "dense/kernel": _random(_UNITS, 5),
+  }
+
+
+_LSTM = _cell_params(4, (4 * _UNITS,))
+_GRU = _cell_params(3, (2, 3 * _UNITS))
+
+
+def _lstm(params, x):
+  """The cell of Keras: input, forget, candidate and output gate."""
+
+  def step(carry, x):
+    c, h = carry
+    y = x @ params["rnn/cell/kernel"] + h @ params["rnn/cell/recurrent_kernel"] + params["rnn/cell/bias"]
+    i, f, g, o = jnp.split(y, 4)
+    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return (c, h), None
+
+  (_, h), _ = jax.lax.scan(step, (jnp.zeros(_UNITS), jnp.zeros(_UNITS)), x)
+  return h @ params["dense/kernel"]
+
+
+def _gru(params, x):
+  return _gru_state(params, x) @ params["dense/kernel"]
+
+
+def _gru_state(params, x):
+  """The cell of Keras: update, reset and candidate gate, with a bias for the input and one for the state."""
+
+  def step(h, x):
+    z_x, r_x, n_x = jnp.split(x @ params["rnn/cell/kernel"] + params["rnn/cell/bias"][0], 3)
+    z_h, r_h, n_h = jnp.split(h @ params["rnn/cell/recurrent_kernel"] + params["rnn/cell/bias"][1], 3)
+    z, r = jax.nn.sigmoid(z_x + z_h), jax.nn.sigmoid(r_x + r_h)
+    h = z * h + (1 - z) * jnp.tanh(n_x + r * n_h)
+    return h, h
+
+  return jax.lax.scan(step, jnp.zeros(_UNITS), x)[1][-1]
+
+
+class _Equinox(eqx.Module):
+  rnn: eqx.Module
+  dense: eqx.nn.Linear
+
+  def __init__(self, cell):
+    self.rnn = cell(_INPUTS, _UNITS, key=jax.random.key(0))
+    self.dense = eqx.nn.Linear(_UNITS, 5, use_bias=False, key=jax.random.key(1))
+
+  def __call__(self, x):
+    zeros = jnp.zeros(_UNITS)
+    start = (zeros, zeros) if isinstance(self.rnn, eqx.nn.LSTMCell) else zeros
+    end, _ = jax.lax.scan(lambda carry, x: (self.rnn(x, carry), None), start, x)
+    return self.dense(end[0] if isinstance(end, tuple) else end)
+
+
+class _Nnx(nnx.Module):
+  def __init__(self, cell):
+    rngs = nnx.Rngs(0)
+    self.rnn = nnx.RNN(cell(_INPUTS, _UNITS, rngs=rngs))
+    self.dense = nnx.Linear(_UNITS, 5, use_bias=False, rngs=rngs)
+
+  def __call__(self, x):
+    return self.dense(self.rnn(x)[-1])
+
+
+@pytest.mark.parametrize(
+  ("params", "fn", "target"),
+  [
+    pytest.param(_LSTM, _lstm, lambda: _Equinox(eqx.nn.LSTMCell), id="lstm-equinox"),
+    pytest.param(_LSTM, _lstm, lambda: _Nnx(nnx.LSTMCell), id="lstm-nnx"),
+    pytest.param(_LSTM, _lstm, lambda: _Nnx(nnx.OptimizedLSTMCell), id="lstm-nnx-optimized"),
+    pytest.param(_GRU, _gru, lambda: _Equinox(eqx.nn.GRUCell), id="gru-equinox"),
+  ],
+)
+def test_gates_are_brought_into_the_order_of_the_target_by_a_run_alone(params, fn, target):
+  x = _random(4, _INPUTS)
+  by_names = match(params, target())
+  assert set(by_names.placed) <= {"dense/weight", "dense/kernel"}
+  assert not by_names.missing
+  matching = match(params, target(), fn=fn, target_fn=lambda target, x: target(x), args=(x,))
+  assert matching.is_complete, str(matching)
+  np.testing.assert_allclose(matching.apply()(x), fn(params, x), rtol=1e-5, atol=1e-6)
+  assert matching.check(fn, lambda target, x: target(x), x).is_equal
+
+
+def _other_lstm(tree, x):
+  def step(carry, x):
+    c, h = carry
+    o, f, g, i = jnp.split(tree["cell"]["w_ih"] @ x + tree["cell"]["w_hh"] @ h + tree["cell"]["b"], 4)
+    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return (c, h), None
+
+  (_, h), _ = jax.lax.scan(step, (jnp.zeros(_UNITS), jnp.zeros(_UNITS)), x)
+  return h @ tree["out"]["w"]
+
+
+def test_a_cell_with_gates_in_another_order_has_no_rows_for_rename():
+  cell = {"w_ih": jnp.zeros((4 * _UNITS, _INPUTS)), "w_hh": jnp.zeros((4 * _UNITS, _UNITS)), "b": jnp.zeros(4 * _UNITS)}
+  target, x = {"cell": cell, "out": {"w": jnp.zeros((_UNITS, 5))}}, _random(4, _INPUTS)
+  matching = match(_LSTM, target, fn=_lstm, target_fn=_other_lstm, args=(x,))
+  assert matching.is_complete, str(matching)
+  np.testing.assert_allclose(_other_lstm(matching.apply(), x), _lstm(_LSTM, x), rtol=1e-5, atol=1e-6)
+  assert list(matching.table) == ["dense/kernel"]
+
+
+def test_two_parallel_cells_are_tried_in_the_same_order():
+  """One side returns all states and the other the last one, so only the layer after both cells can be compared."""
+  sides = {"there": _GRU, "back": _cell_params(3, (2, 3 * _UNITS))}
+  params = {f"{side}/{name}": value for side, part in sides.items() for name, value in part.items() if "rnn" in name}
+  params["dense/kernel"] = _random(2 * _UNITS, 5)
+
+  def fn(params, x):
+    there, back = ({name: params[f"{side}/{name}"] for name in _GRU if "rnn" in name} for side in sides)
+    return jnp.concatenate([_gru_state(there, x), _gru_state(back, x[::-1])]) @ params["dense/kernel"]
+
+  def last_state(cell, x):
+    return jax.lax.scan(lambda h, x: (cell(x, h), None), jnp.zeros(_UNITS), x)[0]
+
+  def target_fn(tree, x):
+    states = [last_state(tree["there"], x), last_state(tree["back"], x[::-1])]
+    return jnp.concatenate(states) @ tree["dense"]["kernel"]
+
+  target = {side: eqx.nn.GRUCell(_INPUTS, _UNITS, key=jax.random.key(0)) for side in sides}
+  target["dense"] = {"kernel": jnp.zeros((2 * _UNITS, 5))}
+  x = _random(4, _INPUTS)
+  matching = match(params, target, fn=fn, target_fn=target_fn, args=(x,))
+  assert matching.is_complete, str(matching)
+  np.testing.assert_allclose(target_fn(matching.apply(), x), fn(params, x), rtol=1e-5, atol=1e-6)
