@@ -4,6 +4,7 @@
 - `transformers_flax`: against the Flax models of Transformers (linen).
 - `equinox_models`: against equimo, eqx-zoo and jaxonmodels.
 - `vision`: against dm-haiku, jax-resnet and flaxmodels (linen).
+- `recurrent`: recurrent models, against models with cells of equinox and flax.nnx.
 - `written_here`: against models of flax.nnx that were written for this suite, in the style of a user.
 """
 
@@ -47,6 +48,11 @@ _MODULES = {
     "llama_equinox": ("KerasHub Llama", "eqx-zoo (equinox)"),
     "resnet18_equinox": ("KerasHub ResNet18", "jaxonmodels (equinox)"),
     "vit_equinox": ("KerasHub ViT", "equimo (equinox)"),
+  },
+  "recurrent": {
+    "gru_equinox": ("Keras bidirectional GRU", "equinox's cells (written here)"),
+    "lstm_equinox": ("Keras stacked LSTM", "equinox's cells (written here)"),
+    "lstm_nnx": ("Keras bidirectional LSTM", "flax.nnx's cells (written here)"),
   },
   "written_here": {
     "mobilenet_v2_nnx": ("keras.applications MobileNetV2", "written here (flax.nnx)"),
