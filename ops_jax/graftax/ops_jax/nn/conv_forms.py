@@ -127,11 +127,13 @@ def _patches(x: jax.Array, kernel: jax.Array, shapes: Shapes) -> Array:
   batch, channels = shapes.x[0], shapes.x[-1]
   limits = [(n - 1) * s + k for n, s, k in zip(out, window.strides, window.size, strict=True)]
   steps = [s if k == 1 else 1 for s, k in zip(window.strides, window.size, strict=True)]
-  x = lax.slice(x, (0,) * x.ndim, (batch, *limits, channels), (1, *steps, 1))
-  pairs = [size for pair in zip(out, window.size, strict=True) for size in pair]
-  x = x.reshape(batch, *pairs, channels)
-  space = len(out)
-  x = x.transpose(0, *range(1, 2 * space, 2), *range(2, 2 * space + 1, 2), 2 * space + 1)
+  if [*x.shape[1:-1]] != limits or max(steps) > 1:
+    x = lax.slice(x, (0,) * x.ndim, (batch, *limits, channels), (1, *steps, 1))
+  if max(window.size) > 1:
+    pairs = [size for pair in zip(out, window.size, strict=True) for size in pair]
+    space = len(out)
+    x = x.reshape(batch, *pairs, channels)
+    x = x.transpose(0, *range(1, 2 * space, 2), *range(2, 2 * space + 1, 2), 2 * space + 1)
   return _dot(x.reshape(shapes.num_pixels, -1), kernel, shapes)
 
 
