@@ -340,7 +340,7 @@ def _as_keys(operand: Any, dtype: Any) -> Any:
   is_key = jnp.issubdtype(dtype, jax.dtypes.prng_key)
   if not is_key:
     return operand
-  impls: list[str] = []
+  impls: list[Any] = []  # names, or specifications of implementations that have none
   jax.eval_shape(lambda keys: impls.append(jax.random.key_impl(keys)), jax.ShapeDtypeStruct((), dtype))
   return jax.random.wrap_key_data(operand, impl=impls[0])
 
