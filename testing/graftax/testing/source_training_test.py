@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graftax.convert as gc
-from graftax.testing.zoo.catalogue import all_models
+from graftax.testing.tensorflow_programs.catalogue import all_models
 from graftax.xla_call_module import Module, lift
 
 nnx = pytest.importorskip("flax.nnx")
