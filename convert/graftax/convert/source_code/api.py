@@ -218,7 +218,7 @@ class _Program:
       self._closed, results = jax.make_jaxpr(call, return_shape=True)([spec for _, spec in flat])
     self.results = results
     self._paths = [path for path, _ in flat]
-    self.names = _argument_names(fn, len(args), list(kwargs))
+    self.names = _argument_names(fn, len(args), list(kwargs), self.has_parameters)
     self._trainable = _trainable(fn, args[0]) if self.has_parameters else {}
     self.inputs: list[Value] = []
     self._reader = Reader()
@@ -346,7 +346,7 @@ def _key(step: Any) -> str | int:
   raise SourceError(f"an argument has a node of a type of its own, at {step}; pass dicts, lists and tuples of arrays.")
 
 
-def _argument_names(fn: Callable[..., Any], count: int, named: Sequence[str]) -> list[str]:
+def _argument_names(fn: Callable[..., Any], count: int, named: Sequence[str], has_parameters: bool) -> list[str]:
   """Returns names of positional arguments."""
   found: list[str] = []
   try:
@@ -356,7 +356,9 @@ def _argument_names(fn: Callable[..., Any], count: int, named: Sequence[str]) ->
   except (TypeError, ValueError):
     pass
   found = found[:count]
-  found += [f"x{i}" if count > 1 else "x" for i in range(len(found), count)]
+  if has_parameters and not found:
+    found = ["parameters"]  # which the text calls otherwise
+  found += [f"x{i}" if count > 1 + has_parameters else "x" for i in range(len(found), count)]
   names: list[str] = []
   for name in found:
     names.append(unique(identifier(name), [*named, *names]))

@@ -200,6 +200,13 @@ def test_the_text_imports_only_jax_and_numpy():
   )
 
 
+def test_the_only_array_after_parameters_has_no_number():
+  def fn(*args):
+    return args[1] * args[0]["scale"]
+
+  assert "def model(params, x):" in to_source(fn, {"scale": np.float32(2)}, _X).text
+
+
 def test_symbolic_sizes_are_read_from_shapes():
   batch, _ = jax.export.symbolic_shape("batch, n")
 
