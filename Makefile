@@ -344,6 +344,22 @@ error-index: $(READY)  ## update docs/errors.md, which shows when each public er
 bench: $(READY)  ## measure speed and memory
 	$(BIN)/python -m graftax.tools.benchmarks
 
+RUNTIMES_VENV := .venv-runtimes
+RUNTIMES_REQUIREMENTS := tools/graftax/tools/benchmarks/runtimes/requirements.txt
+RUNTIMES_READY := $(RUNTIMES_VENV)/.locked-$(call hash,cat $(RUNTIMES_REQUIREMENTS))
+
+$(RUNTIMES_READY): $(RUNTIMES_REQUIREMENTS)
+	rm -rf $(RUNTIMES_VENV)
+	"$$($(FIND_PYTHON) --install $(CONSUMERS_PYTHON))" -m venv $(RUNTIMES_VENV)
+	$(RUNTIMES_VENV)/bin/python -m pip install --quiet -r $(RUNTIMES_REQUIREMENTS)
+	touch $@
+
+.PHONY: bench-runtimes
+bench-runtimes: $(READY) $(CONSUMERS_READY) $(RUNTIMES_READY)  ## run times of 24 networks beside other frameworks, at rest (an hour); NETWORKS= some
+	JAX_PLATFORMS=cpu $(BIN)/python -m graftax.tools.benchmarks.runtimes $(NETWORKS) \
+	  --tf2onnx $(CONSUMERS_VENV)/converters/bin/python \
+	  $(foreach name,ONNX_Runtime OpenVINO TFLite,--environment "$(subst _, ,$(name))=$(RUNTIMES_VENV)/bin/python")
+
 .PHONY: bench-page
 bench-page: $(READY)  ## keep the medians of the last `make bench` in docs/benchmarks, and draw docs/benchmarks.md again
 	$(BIN)/python -m graftax.tools.benchmarks.plots $(if $(wildcard build/benchmarks/results.json),--add build/benchmarks/results.json)

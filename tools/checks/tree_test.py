@@ -199,6 +199,7 @@ _RUN_ELSEWHERE = (
   "consumers/run_tensorflow.py",
   "consumers/run_tfjs.py",
   "consumers/run_tflite.py",
+  "benchmarks/runtimes/contestants.py",
   "codegen/generate_missing_ops.py",
 )
 

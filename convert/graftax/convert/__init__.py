@@ -39,6 +39,7 @@ What a conversion returns, takes and raises:
 
 It is compiled:
 
+- `compiled`: Compiles a converted function as `jax.jit` does, without copying the parameters that it does not assign.
 - `xla_options`: Options of XLA that were measured to make compiled programs faster: for a platform, this jaxlib, and a
   program.
 
@@ -62,6 +63,7 @@ from graftax.convert.api import (
   convert_functional_from_restored,
   convert_subgraph,
 )
+from graftax.convert.compiled import jit
 from graftax.convert.conversion import convert_program
 from graftax.convert.errors import (
   ConversionError,
@@ -163,6 +165,7 @@ __all__ = [
   "host_op_modules",
   "import_tensorflow",
   "jax_program",
+  "jit",
   "keyword_structure",
   "known_values",
   "named_tuple_class",

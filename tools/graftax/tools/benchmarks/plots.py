@@ -23,13 +23,26 @@ __all__ = ["main", "page", "pictures"]
 
 _DOCS = Path(__file__).parents[4] / "docs"
 _OURS = "graftax"
+# They run models and compute no derivatives.
+_RUNTIMES = ("ONNX Runtime", "OpenVINO", "TFLite")
 # Of text, lines, bars of graftax, and bars of others, for a light and for a dark page.
 _COLORS = {
   "light": ("#1f2328", "#c8ccd1", "#2563b8", "#a3abb5"),
   "dark": ("#e6e8eb", "#4a5058", "#6ea8f5", "#6c757f"),
 }
-_MARKERS = {"graftax": "o", "TensorFlow": "s", "Keras on JAX": "^", "TF2JAX": "v", "ONNX Runtime": "D", "OpenVINO": "P"}
-_HUES = ("#b8860b", "#7b5ea7", "#3a8f5c", "#b0413e", "#5a7d8c")
+_MARKERS = {
+  "graftax": "o",
+  "graftax, no options": ".",
+  "TensorFlow": "s",
+  "TensorFlow with XLA": "p",
+  "Keras on JAX": "^",
+  "TF2JAX": "v",
+  "flax": "<",
+  "ONNX Runtime": "D",
+  "OpenVINO": "P",
+  "TFLite": "X",
+}
+_HUES = ("#5a7d8c", "#b8860b", "#d98cb3", "#7b5ea7", "#3a8f5c", "#b0413e", "#8a9a2b", "#c46f2d", "#4c8fb5")
 _BAR_INCHES = 0.24
 _UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "us", 1e6))
 _HEAD = """# Benchmarks
@@ -86,9 +99,11 @@ def _table(run: StoredRun) -> list[str]:
   if _is_models(run):
     names = _contestants(run)
     rows = ([_number(row.medians.get(name, {}).get("time"), "time") for name in names] for row in run.benchmarks)
+    ratios = [_best_ratios(row) for row in run.benchmarks]
     titles = (row.title for row in run.benchmarks)
-    body = [f"| {title} | {' | '.join(cells)} |" for title, cells in zip(titles, rows, strict=True)]
-    return [f"| | {' | '.join(names)} |", f"| --- |{' --: |' * len(names)}", *body]
+    body = [f"| {title} | {' | '.join((*a, *b))} |" for title, a, b in zip(titles, rows, ratios, strict=True)]
+    heads = (*names, "to the best framework", "to the best runtime")
+    return [f"| | {' | '.join(heads)} |", f"| --- |{' --: |' * len(heads)}", *body]
   lines = ["| | | time | memory |", "| --- | --- | --: | --: |"]
   for row in run.benchmarks:
     for position, (name, found) in enumerate(row.medians.items()):
@@ -96,6 +111,18 @@ def _table(run: StoredRun) -> list[str]:
       cells = [row.title if not position else "", name, _number(found.get("time"), "time"), _number(memory, "memory")]
       lines.append(f"| {' | '.join(cells)} |")
   return lines
+
+
+def _best_ratios(row: StoredBenchmark) -> tuple[str, str]:
+  """Returns our time relative to the fastest framework, and to the fastest runtime for inference alone."""
+  times = _values(row, "time")
+  runtimes = [time for name, time in times.items() if name in _RUNTIMES]
+  frameworks = [time for name, time in times.items() if not name.startswith(_OURS) and name not in _RUNTIMES]
+  return _ratio(times[_OURS], frameworks), _ratio(times[_OURS], runtimes)
+
+
+def _ratio(ours: float, others: Sequence[float]) -> str:
+  return f"{ours / min(others):.2f}" if others else ""
 
 
 def _number(value: float | None, quantity: str) -> str:

@@ -12,7 +12,14 @@ __all__ = ["NETWORKS", "variables_of"]
 # Any in this module: flax's variables are nested dicts.
 
 # The names that flax has for Keras's weights.
-_NAMES = {"gamma": "scale", "beta": "bias", "moving_mean": "mean", "moving_variance": "var", "attention_output": "out"}
+_NAMES = {
+  "gamma": "scale",
+  "beta": "bias",
+  "moving_mean": "mean",
+  "moving_variance": "var",
+  "attention_output": "out",
+  "embeddings": "embedding",
+}
 _LSTM_GATES = "ifgo"
 
 
@@ -42,13 +49,15 @@ def _gates(weight: str, value: jax.Array) -> dict[str, Any]:
 
 
 class Mlp(nn.Module):
-  """`keras.layers.Dense` of 4,096, three times."""
+  """`keras.layers.Dense`, three times."""
+
+  widths: tuple[int, int, int] = (4096, 4096, 4096)
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
-    for i in range(2):
-      x = nn.relu(nn.Dense(4096, name=f"dense_{i}")(x))
-    return nn.Dense(4096, name="dense_2")(x)
+    for i, width in enumerate(self.widths[:2]):
+      x = nn.relu(nn.Dense(width, name=f"dense_{i}")(x))
+    return nn.Dense(self.widths[2], name="dense_2")(x)
 
 
 class ResNet50(nn.Module):
@@ -119,15 +128,22 @@ class MobileNetV2(nn.Module):
 
 
 class Transformer(nn.Module):
-  """12 layers of an encoder of width 768."""
+  """An encoder, of vectors or of tokens."""
+
+  num_layers: int = 12
+  num_heads: int = 12
+  width: int = 768
+  num_tokens: int | None = None
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
-    for i in range(12):
-      attended = nn.MultiHeadDotProductAttention(12, name=f"attention_{i}")(x, x)
+    if self.num_tokens is not None:
+      x = nn.Embed(self.num_tokens, self.width, name="tokens")(x)
+    for i in range(self.num_layers):
+      attended = nn.MultiHeadDotProductAttention(self.num_heads, name=f"attention_{i}")(x, x)
       x = nn.LayerNorm(name=f"norm_{i}a")(x + attended)
-      wide = nn.gelu(nn.Dense(3072, name=f"wide_{i}")(x), approximate=False)
-      x = nn.LayerNorm(name=f"norm_{i}b")(x + nn.Dense(768, name=f"narrow_{i}")(wide))
+      wide = nn.gelu(nn.Dense(4 * self.width, name=f"wide_{i}")(x), approximate=False)
+      x = nn.LayerNorm(name=f"norm_{i}b")(x + nn.Dense(self.width, name=f"narrow_{i}")(wide))
     return x
 
 
@@ -155,14 +171,16 @@ class _LstmCell(nn.Module):
 
 
 class Lstm(nn.Module):
-  """Two LSTM layers of width 1,024, as `nn.scan` over their steps."""
+  """Two LSTM layers, as `nn.scan` over their steps."""
+
+  width: int = 1024
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
     for i in range(2):
       scan = nn.scan(_LstmCell, variable_broadcast="params", split_rngs={"params": False}, in_axes=1, out_axes=1)
-      start = jnp.zeros((x.shape[0], 1024), x.dtype)
-      _, x = scan(1024, name=f"lstm_{i}")((start, start), x)
+      start = jnp.zeros((x.shape[0], self.width), x.dtype)
+      _, x = scan(self.width, name=f"lstm_{i}")((start, start), x)
     return x[:, -1]
 
 

@@ -1,0 +1,62 @@
+"""Compiles a converted function as `jax.jit` does, without copying the parameters that it does not assign."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from graftax.convert import xla_options
+from graftax.convert.trace_state import is_outside_of_transformations
+
+__all__ = ["jit"]
+
+# Any in this module: converted functions take and return the caller's own nested structures.
+
+_Function = Callable[..., tuple[Any, Mapping[str, Any]]]
+
+
+def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = None) -> Callable[..., Any]:
+  """Returns a converted function compiled, with the same arguments and results.
+
+  A converted function returns all of its parameters, and a program of `jax.jit` copies each result that is one of its
+  arguments. This function leaves parameters that are not assigned out of the program, and returns the arrays that were
+  passed.
+
+  Args:
+    function: `(params, ...) -> (outputs, new_params)`, as conversions return it.
+    compiler_options: for XLA. By default those that `graftax.convert.compiler_options` returns for the program of the
+      first call; `{}` is XLA's own choice.
+
+  Returns:
+    A function that can be passed to JAX's transformations, which differentiate or batch the compiled function. Options
+    for XLA are left out there, since JAX accepts them only for the outermost `jax.jit`.
+
+  Example:
+    >>> import numpy as np
+    >>> double = jit(lambda params, x: (params["w"] * x, params))
+    >>> params = jax.device_put({"w": np.float32(2)})
+    >>> outputs, new_params = double(params, np.float32(3))
+    >>> float(outputs), new_params["w"] is params["w"]
+    (6.0, True)
+  """
+
+  def changes(params: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    outputs, new_params = function(params, *args, **kwargs)
+    return outputs, {name: value for name, value in new_params.items() if value is not params.get(name)}
+
+  inner = jax.jit(changes)
+  chosen: list[Callable[..., tuple[Any, dict[str, Any]]]] = []
+
+  def call(params: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    compiled: Callable[..., tuple[Any, dict[str, Any]]] = inner
+    if is_outside_of_transformations():
+      if not chosen:
+        options = compiler_options
+        if options is None and xla_options.compiler_options():
+          options = xla_options.compiler_options(program=inner.trace(params, *args, **kwargs).jaxpr)
+        chosen.append(jax.jit(changes, compiler_options=dict(options)) if options else inner)
+      (compiled,) = chosen
+    outputs, assigned = compiled(params, *args, **kwargs)
+    return outputs, {**params, **assigned}
+
+  return call
