@@ -5,6 +5,7 @@
 - `reading`: reads a jaxpr.
 - `derivatives`: traces rules of `jax.custom_jvp` and `jax.custom_vjp` functions.
 - `simplifying`: the normal form.
+- `contractions`: joins reshapes with products.
 - `loops`: leaves out what scans do not need.
 - `comparing`: tells whether two blocks are the same program.
 - `grouping`: makes functions of scopes.

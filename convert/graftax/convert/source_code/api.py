@@ -24,7 +24,7 @@ from graftax.convert.source_code.nnx.classes import as_class, class_name, member
 from graftax.convert.source_code.nnx.scopes import ModuleScopes
 from graftax.convert.source_code.nnx.state import assign, kind_of
 from graftax.convert.source_code.printing import Printed, marked
-from graftax.convert.source_code.program import Block, Operand, Value
+from graftax.convert.source_code.program import Block, Operand, Value, num_equations
 from graftax.convert.source_code.reading import Reader, read
 from graftax.convert.source_code.spelling.choosing import Speller
 
@@ -46,12 +46,14 @@ class Source:
     tree: how it nests parameters; leaves are paths in the original parameters, as tuples of keys.
     constants: arrays that are too large for a text, by name. If there are some, they are the function's first argument
       after the parameters, or the class's.
+    recovered: the share of the program's operations that recovered calls such as `jax.nn.softmax` are, from 0 to 1.
   """
 
   text: str
   name: str
   tree: ParameterTree
   constants: dict[str, np.ndarray]
+  recovered: float
   _frozen: dict[str, np.ndarray]
 
   def parameters(self, values: Mapping[str, Any] | None = None) -> Any:
@@ -161,6 +163,7 @@ def _source(program: "_Program", name: str, is_module: bool) -> Source:
   while True:
     block, constants = program.block()
     frozen = _named_constants(block, constants, program.has_parameters)
+    count = num_equations(block)
     block = recovery.recover(block)
     scopes: Scopes | None = None
     kinds: dict[tuple[str, ...], str] = {}
@@ -174,7 +177,8 @@ def _source(program: "_Program", name: str, is_module: bool) -> Source:
     if small <= dissolved:
       break
     dissolved |= small
-  return _written(folded, main, constants, frozen, name, kinds if is_module else None)
+  share = sum(parts for _, parts in recovery.found) / max(1, count)
+  return _written(folded, main, constants, frozen, name, kinds if is_module else None, min(1.0, share))
 
 
 # A function that is called once is written where it is called, if it is this short.
@@ -450,6 +454,7 @@ def _written(
   frozen: dict[str, np.ndarray],
   name: str,
   kinds: Mapping[tuple[str, ...], str] | None,
+  recovered: float,
 ) -> Source:
   """Chooses names and lays out the module of Python.
 
@@ -460,6 +465,7 @@ def _written(
     frozen: those of them that are parameters.
     name: of the outermost function, or class.
     kinds: if functions with parameters are classes, the kind of each parameter.
+    recovered: as in `Source`.
   """
   names = function_names(folded, name)
   find_keys = keys_of if kinds is None else module_keys
@@ -510,7 +516,7 @@ def _written(
     return out
 
   text = laid_out(_imports(definitions), definitions, "Written by graftax.")
-  return Source(text, name, tree(main, main), others, frozen)
+  return Source(text, name, tree(main, main), others, recovered, frozen)
 
 
 def _parameters(name: str, keys: tuple[list[tuple[str, ...]], list[tuple[str, ...]]]) -> dict[str, ast.expr]:

@@ -1,6 +1,7 @@
 """Groups the equations of a block into functions, by their scopes."""
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -168,8 +169,12 @@ def _group(
   dissolved: frozenset[tuple[str, ...]],
 ) -> list[Equation]:
   """Returns equations in which runs of a scope at this depth are calls."""
-  out: list[Equation] = []
   paths = scopes.paths
+  if type(scopes) is Scopes:  # modules have their own borders
+    for length in (depth + 1, depth + 2):
+      _fill_endings(equations, length, paths)
+    _fill(equations, depth, paths)
+  out: list[Equation] = []
   start = 0
   while start < len(equations):
     path = paths[id(equations[start])]
@@ -185,6 +190,47 @@ def _group(
     out.extend(_called(inner, path[: depth + 1], tuple(parts), totals, block_uses, scopes, dissolved))
     start = stop
   return out
+
+
+# Between two runs of a scope, this many equations of others are taken into it, such as the sum after a layer.
+_MAX_GAP = 4
+
+
+def _fill_endings(equations: list[Equation], length: int, paths: dict[int, tuple[str, ...]]) -> None:
+  """Gives the few equations that follow each of some numbered scopes, such as a last sum, that scope, in place."""
+  heads = [p[:length] if len(p := paths[id(e)]) >= length and _is_number(p[length - 1]) else () for e in equations]
+  ends: dict[tuple[str, ...], int] = {head: i for i, head in enumerate(heads) if head}
+  families: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+  for head in ends:
+    families.setdefault(head[:-1], []).append(head)
+  for siblings in families.values():
+    after = [list(itertools.takewhile(lambda e: not heads[e], range(ends[h] + 1, len(equations)))) for h in siblings]
+    count = len(after[0])
+    ops = [[equations[i].op for i in some[:count]] for some in after]
+    if len(siblings) < 2 or not 0 < count <= _MAX_GAP or any(found != ops[0] for found in ops):
+      continue
+    if any(len(some) != count for some in after[:-1]):
+      continue
+    for head, some in zip(siblings, after, strict=True):
+      for i in some[:count]:
+        paths[id(equations[i])] = head
+
+
+def _fill(equations: list[Equation], depth: int, paths: dict[int, tuple[str, ...]]) -> None:
+  """Gives the few equations between two runs of a scope at this depth that scope, in place."""
+  heads = [paths[id(equation)][: depth + 1] for equation in equations]
+  longest: Counter[tuple[str, ...]] = Counter()
+  for head, run in itertools.groupby(heads):
+    longest[head] = max(longest[head], len(list(run)))
+  last: dict[tuple[str, ...], int] = {}
+  for i, head in enumerate(heads):
+    if len(head) <= depth:
+      continue
+    gap = range(last.get(head, i) + 1, i)
+    if 0 < len(gap) <= _MAX_GAP and all(len(heads[k]) <= depth or longest[heads[k]] <= _MAX_GAP for k in gap):
+      for k in gap:
+        paths[id(equations[k])] = heads[k] = head
+    last[head] = i
 
 
 def _called(

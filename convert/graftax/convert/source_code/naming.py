@@ -13,7 +13,7 @@ from graftax.convert.errors import InputError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.printing import Printed
-from graftax.convert.source_code.program import Rule
+from graftax.convert.source_code.program import Rule, num_equations
 
 __all__ = ["checked_name", "free_key", "function_names", "identifier", "keys_of", "named", "plural", "unique"]
 
@@ -75,18 +75,42 @@ def _function_name(instances: Sequence[Function | Rule]) -> str:
   if len(titles) == 1 and any(titles):
     return identifier(titles.pop().lower(), "layer")
   paths = [_words(i.names) for i in instances if isinstance(i, Function)]
+  if all(path and path[-1].lower() in _OPERATIONS for path in paths):
+    if isinstance(first, Function) and _is_attention(first):
+      return "dot_product_attention"
+    paths = [path[:-1] if len(path) > 1 else path for path in paths]
   common = _common_ending(paths)
   if not all(i.names[-1].isdigit() for i in instances if isinstance(i, Function)) and common:
     return identifier(common[-1].lower(), "layer")
   if any(titles) and common:
     return identifier(common[-1].lower(), "layer")
   parts = [w for w in dict.fromkeys(w for part in first.parts for w in _words((part,))) if w]
-  if 1 < len(parts) <= 3:
+  if 1 < len(parts) <= 3 and not (common and isinstance(first, Function) and _size(first) > _MOST_EQUATIONS):
     return identifier("_".join(parts).lower(), "layer")
   if common:
     return identifier(common[-1].lower(), "layer")
   words = Counter(path[-1] for path in paths if path)
   return identifier(words.most_common(1)[0][0].lower(), "layer") if words else "layer"
+
+
+# A function of numbered scopes that is larger than this is called what these are, such as a layer, not what is in it.
+_MOST_EQUATIONS = 12
+
+
+def _size(function: Function) -> int:
+  """Returns how many equations a function has, with those of the functions that it calls."""
+  calls = [e.settings["function"] for e in function.block.equations if e.op == "call"]
+  return num_equations(function.block) + sum(_size(f) for f in calls if isinstance(f, Function))
+
+
+# Scopes that are named after an operation say less than those around them.
+_OPERATIONS = frozenset(("einsum", "matmul", "tensordot", "add", "mul", "sub", "moments", "batchnorm", "map", "while"))
+
+
+def _is_attention(function: Function) -> bool:
+  """Returns whether a function is a softmax between two products."""
+  ops = [str(e.settings.get("name", e.op)) for e in function.block.equations]
+  return ops.count("dot_general") == 2 and "softmax" in ops
 
 
 def _words(path: Sequence[str]) -> tuple[str, ...]:
@@ -233,6 +257,7 @@ class _Names:
       unused = [mark for mark in new if last.get(mark, -1) <= i]
       live -= {names[mark] for mark in unused}
       _Placed({**self._expressions, **{mark: ast.Name(name) for mark, name in names.items()}}).visit(statement)
+    tree.body = [statement for statement in tree.body if not _is_renaming(statement)]
 
   def _choose(self, mark: str, free: Sequence[str], live: set[str]) -> str:
     hint = self._hints.get(mark, "")
@@ -246,6 +271,14 @@ class _Names:
       if name not in avoided:
         return name
     return unique("x", avoided)
+
+
+def _is_renaming(statement: ast.stmt) -> bool:
+  """Returns whether a statement gives a value the name that it has."""
+  match statement:
+    case ast.Assign([ast.Name(target)], ast.Name(value)):
+      return target == value
+  return False
 
 
 def _marks(node: ast.AST) -> list[str]:

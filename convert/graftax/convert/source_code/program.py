@@ -19,6 +19,7 @@ __all__ = [
   "Settings",
   "Value",
   "free_values",
+  "num_equations",
   "substituted",
   "uses",
 ]
@@ -147,6 +148,11 @@ def uses(block: Block) -> Iterator[Value]:
     for body in equation.bodies.values():
       yield from uses(body)
   yield from (operand for operand in block.results if isinstance(operand, Value))
+
+
+def num_equations(block: Block) -> int:
+  """Returns how many equations a block has, with those in its bodies."""
+  return sum(1 + sum(num_equations(body) for body in e.bodies.values()) for e in block.equations)
 
 
 def free_values(block: Block) -> list[Value]:

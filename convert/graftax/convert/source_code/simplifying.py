@@ -153,6 +153,8 @@ def _folded(equation: Equation) -> Literal | None:
 
 def _canonical(equation: Equation, producers: dict[Value, Equation]) -> None:
   """Writes an equation in the one form that means the same."""
+  if equation.op in ("and", "or"):
+    _without_neutral(equation, producers)
   if equation.op == "squeeze" or equation.op == "expand_dims":
     equation.op, equation.settings = "reshape", {}
   if equation.op == "broadcast_in_dim":
@@ -184,6 +186,19 @@ def _canonical(equation: Equation, producers: dict[Value, Equation]) -> None:
       del equation.settings["preferred_element_type"]
   if equation.op in BROADCASTING:
     _drop_broadcasts(equation, producers)
+
+
+def _without_neutral(equation: Equation, producers: dict[Value, Equation]) -> None:
+  """Makes a broadcast of `x & True` and `x | False`."""
+  out = equation.outputs[0]
+  for this, other in (equation.inputs, equation.inputs[::-1]):
+    number = _broadcast_source(this, producers)
+    number = this if number is None else number
+    if isinstance(number, Literal) and number.array.dtype == bool and (number.array == (equation.op == "and")).all():
+      lead = len(out.shape) - len(other.shape)
+      equation.op, equation.inputs = "broadcast_in_dim", [other]
+      equation.settings = {"broadcast_dimensions": tuple(range(lead, len(out.shape))), "shape": out.shape}
+      return
 
 
 def _joined_reshape(equation: Equation, first: Equation) -> None:

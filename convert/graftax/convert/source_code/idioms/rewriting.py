@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Callable
 
+from graftax.convert.source_code.contractions import join_products
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.idioms import helpers
 from graftax.convert.source_code.idioms.matching import Match, matched
@@ -26,7 +27,7 @@ class Recovery:
   """Recovers calls in a program.
 
   Attributes:
-    found: `(name, number of equations)` of each call.
+    found: `(name, number of equations)` of each call in the last program.
   """
 
   def __init__(self) -> None:
@@ -36,6 +37,9 @@ class Recovery:
 
   def recover(self, block: Block) -> Block:
     """Returns the block with calls, in place."""
+    self.found = []
+    join_products(block)
+    simplify(block)
     for idiom in IDIOMS:
       self._visit(block, idiom, {})
       simplify(block)

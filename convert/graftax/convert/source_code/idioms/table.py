@@ -203,7 +203,8 @@ def _layer_norm(equation: Equation, producers: Producers) -> Iterator[Candidate]
   for reduction in _upstream(equation, producers, ("reduce_sum",), 24):
     if reduction.inputs[0].shape == out.shape and out.shape:
       channels = Value(out.shape[-1:], out.dtype)
-      yield Candidate("layer_norm(_0, _1, _2, _k0)", (_like(out), channels, _like(channels)), "layer_norm")
+      for name in ("layer_norm", "keras_layer_norm"):
+        yield Candidate(f"{name}(_0, _1, _2, _k0)", (_like(out), channels, _like(channels)), "layer_norm")
       return
 
 

@@ -25,6 +25,8 @@ def dot_general(e: Call) -> Iterator[str]:
     yield "jnp.dot(_0, _1)"
   else:
     yield f"jnp.matmul(_0, _1{rest})"
+  if not any(batched) and not rest:
+    yield f"jnp.tensordot(_0, _1, axes={len(contracted[0])})"
   equation = _einsum(e, *contracted, *batched)
   if equation:
     yield f'jnp.einsum("{equation}", _0, _1{rest})'
