@@ -217,6 +217,17 @@ ROOMS = {
         "@pypi//ml-dtypes",
         "@pypi//numpy",
     ],
+    "written_models": [
+        ":differential",
+        ":harness",
+        ":keras_applications",
+        ":zoo",
+        "//convert",
+        "//savedmodel_io",
+        "//xla_call_module",
+        "@pypi//jax",
+        "@pypi//numpy",
+    ],
     "zoo": [
         ":_tensorflow",
         ":differential",

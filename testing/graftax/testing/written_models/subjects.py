@@ -1,0 +1,137 @@
+"""The models that are written: of the zoo, of keras.applications, and modules of StableHLO."""
+
+import dataclasses
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert import MissingInputError
+from graftax.savedmodel_io import load
+from graftax.testing.differential.runner import run_case
+from graftax.testing.keras_applications import APPLICATIONS, HEAVY, export_model
+from graftax.testing.zoo.catalogue import installed_models
+from graftax.testing.zoo.saving import saved_copies
+from graftax.xla_call_module import Module, lift
+
+__all__ = ["Subject", "subject", "subject_names"]
+
+# Any in this module: nested arguments and results of models.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+  """A JAX function that is written.
+
+  Attributes:
+    function: of parameters and arrays.
+    params: its parameters, by name.
+    inputs: arrays.
+    gradient: whether derivatives are compared.
+    x64: whether `jax_enable_x64` is on.
+  """
+
+  function: Callable[..., Any]
+  params: dict[str, Any]
+  inputs: list[Any]
+  gradient: bool
+  x64: bool = False
+
+
+def subject_names(modules: Path | None, num_modules: int) -> list[str]:
+  """Returns the names of all models.
+
+  Args:
+    modules: a folder with modules of StableHLO, as `stablehlo_conformance` runs them.
+    num_modules: how many of them are written, evenly spread.
+  """
+  found = [f"zoo/{name}" for name in installed_models()]
+  found += [f"keras/{a.name}" for a in APPLICATIONS if a.name not in HEAVY]
+  if modules is not None:
+    paths = [path for path in sorted(modules.glob("*.mlir")) if _INPUTS.search(path.read_text(encoding="utf-8"))]
+    found += [f"stablehlo/{paths[i * len(paths) // num_modules].stem}" for i in range(min(num_modules, len(paths)))]
+  return found + [f"keras/{a.name}" for a in APPLICATIONS if a.name in HEAVY]
+
+
+@contextmanager
+def subject(name: str, modules: Path | None) -> Iterator[Subject]:
+  """Yields a model by name."""
+  kind, _, rest = name.partition("/")
+  if kind == "stablehlo":
+    assert modules is not None
+    yield _module((modules / f"{rest}.mlir").read_text(encoding="utf-8"))
+  elif kind == "keras":
+    with tempfile.TemporaryDirectory() as folder:
+      yield _application(rest, Path(folder))
+  else:
+    case = installed_models()[rest]
+    with saved_copies() as copies:
+      run_case(case, copies.converter, checks=["value"])
+      function, params = copies.loaded[0].convert("serve")
+      leaves, structure = jax.tree.flatten(case.inputs)
+
+      def predict(params: Any, *leaves: Any, **rng: Any) -> Any:
+        return function(params, *jax.tree.unflatten(structure, leaves), **rng)[0]
+
+      gradient = bool({"grad", "param_grad"} & set(case.checks))
+      yield _with_key(Subject(predict, dict(params), leaves, gradient, case.x64), function.rng_name)
+
+
+def _with_key(given: Subject, rng_name: str) -> Subject:
+  """Gives a model that draws random numbers a key, as the data of one."""
+  try:
+    jax.eval_shape(given.function, given.params, *given.inputs)
+  except MissingInputError:
+
+    def keyed(params: Any, *arrays: Any) -> Any:
+      return given.function(params, *arrays[:-1], **{rng_name: jax.random.wrap_key_data(arrays[-1])})
+
+    return dataclasses.replace(given, function=keyed, inputs=[*given.inputs, jax.random.key_data(jax.random.key(0))])
+  return given
+
+
+def _application(name: str, folder: Path) -> Subject:
+  (application,) = [a for a in APPLICATIONS if a.name == name]
+  export_model(dataclasses.replace(application, gradient=False), folder)
+  function, params = load(folder / "model").convert("serve")
+  images = np.load(folder / "expected.npz")["images"]
+  return Subject(lambda params, images: function(params, images)[0], dict(params), [images], name not in HEAVY)
+
+
+_INPUTS = re.compile(r"^ *(%\w+)(?::\d+)? = call @inputs\(\) : \(\) -> (.*)$", re.MULTILINE)
+_MAIN = "func.func public @main()"
+_CHECK = re.compile(r"^ *stablehlo\.custom_call @check\..*\n", re.MULTILINE)
+
+
+def _module(text: str) -> Subject:
+  """Returns a module of StableHLO as a function of its inputs, without its checks."""
+  jax.config.update("jax_enable_x64", True)
+  text = _CHECK.sub("", text)
+  found = _INPUTS.search(text)
+  assert found is not None
+  name, types = found[1], _types(found[2])
+  results = re.compile(r"(func\.func public @main\(\)) -> .*? (?=\{$)", re.MULTILINE)
+  given = results.sub(rf"\1 -> ({', '.join(types)}) ", text)
+  used = ", ".join([f"{name}#{i}" for i in range(len(types))] if len(types) > 1 else [name])
+  given = re.sub(r"^ *return .*?$", f"    return {used} : {', '.join(types)}", given, count=1, flags=re.MULTILINE)
+  inputs = jax.jit(lift(Module.from_text(given)))()
+  arguments = ", ".join(f"%given{i}: {t}" for i, t in enumerate(types))
+  head, _, body = text.partition(_MAIN)
+  body = _INPUTS.sub("", body, count=1)
+  main, separator, others = body.partition("\n  }\n")
+  for i in range(len(types)):
+    main = main.replace(f"{name}#{i}", f"%given{i}")
+  main = re.sub(rf"{re.escape(name)}(?![\w#])", "%given0", main)
+  function = lift(Module.from_text(f"{head}func.func public @main({arguments}){main}{separator}{others}"))
+  return Subject(
+    lambda _, *arrays: function(*arrays), {}, list(inputs), gradient=any(x.dtype.kind == "f" for x in inputs), x64=True
+  )
+
+
+def _types(text: str) -> Sequence[str]:
+  return re.findall(r"tensor<(?:[^<>]|<[^<>]*>)*>", text)

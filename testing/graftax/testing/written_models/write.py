@@ -1,0 +1,75 @@
+"""Writes models as source, with its values, derivatives and the size of the compiled program."""
+
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert import to_source
+from graftax.testing.written_models.run_written import flattened, gradients, instructions, write_arrays
+from graftax.testing.written_models.subjects import Subject, subject
+
+__all__ = ["write"]
+
+# Any in this module: nested parameters and results.
+
+
+def write(given: Subject, folder: Path) -> dict[str, Any]:
+  """Writes a model into a folder, and returns facts about the text."""
+  jax.config.update("jax_enable_x64", given.x64)
+  if given.params:
+    source = to_source(given.function, given.params, *given.inputs)
+  else:
+    source = to_source(functools.partial(given.function, {}), *given.inputs)
+  (folder / "model.py").write_text(source.text, encoding="utf-8")
+
+  inputs = [np.asarray(x) for x in given.inputs]
+  compiled = jax.jit(given.function).lower(given.params, *inputs).compile()
+  results = {f"value/{i}": leaf for i, leaf in enumerate(jax.tree.leaves(compiled(given.params, *inputs)))}
+  if given.gradient:
+    of_params, of_inputs = gradients(given.function, given.params, inputs)
+    if given.params:
+      whole = {name: of_params.get(name) for name in given.params}
+      nested = flattened(source.parameters(whole))
+      results |= {f"gradient/params/{k}": v for k, v in nested.items() if v is not None}
+    results |= {f"gradient/inputs/{k}": v for k, v in of_inputs.items()}
+  _store(folder / "results.npz", results)
+  _store(folder / "params.npz", flattened(source.parameters(given.params)) if source.tree else {})
+  _store(folder / "constants.npz", source.constants)
+  _store(folder / "inputs.npz", {str(i): x for i, x in enumerate(inputs)})
+  facts = {
+    "x64": given.x64,
+    "gradient": given.gradient,
+    "has_parameters": bool(source.tree),
+    "has_constants": bool(source.constants),
+    "lines": len(source.text.splitlines()),
+    "functions": sum(line.startswith("def ") for line in source.text.splitlines()),
+    "recovered": source.recovered,
+    "instructions": instructions(compiled),
+  }
+  (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+  return facts
+
+
+def _store(path: Path, arrays: dict[str, Any]) -> None:
+  write_arrays(str(path), {name: np.asarray(array) for name, array in arrays.items()})
+
+
+def main() -> None:
+  """Runs `python -m graftax.testing.written_models.write MODULES NAME FOLDER NAME FOLDER ...`."""
+  modules, *rest = sys.argv[1:]
+  for name, folder in zip(rest[::2], rest[1::2], strict=True):
+    try:
+      with subject(name, Path(modules)) as given:
+        write(given, Path(folder))
+    except Exception as e:
+      (Path(folder) / "facts.json").write_text(json.dumps({"error": f"{type(e).__name__}: {e}"}), encoding="utf-8")
+    jax.clear_caches()
+
+
+if __name__ == "__main__":
+  main()
