@@ -160,39 +160,23 @@ def _rows_of_cells(x: jax.Array, kernel: jax.Array, shapes: Shapes) -> Array:
 
 
 def _is_grouped(shapes: Shapes) -> bool:
-  return 1 < shapes.groups and shapes.kernel[-2] > 1 and _num_blocks(shapes) <= _MOST_BLOCKS
+  # Groups of few channels would have to be merged, with zeros in the filter between them, to be faster than XLA's form.
+  # Then an infinite value in one group would make the results of the others NaN.
+  return 1 < shapes.groups <= _MOST_GROUPS and shapes.kernel[-2] >= _ENOUGH_CHANNELS
 
 
-def _num_blocks(shapes: Shapes) -> int:
-  """Returns into how many convolutions a grouped one is divided; groups of few channels are merged."""
-  groups, channels = shapes.groups, shapes.kernel[-2]
-  if channels >= _ENOUGH_CHANNELS:
-    return groups
-  merged = (n for n in range(1, groups) if groups % n == 0 and n * channels >= _BLOCK_CHANNELS)
-  return groups // next(merged, groups)
-
-
-def _in_blocks(x: jax.Array, kernel: jax.Array, shapes: Shapes) -> Array:
-  """Computes a grouped convolution as several dense ones; the filter of a block of groups has zeros between them."""
-  blocks = _num_blocks(shapes)
-  *size, in_channels, out_channels = kernel.shape
-  merged = shapes.groups // blocks
-  window = shapes.window
-  space = "".join(str(i) for i in range(len(size)))
+def _by_group(x: jax.Array, kernel: jax.Array, shapes: Shapes) -> Array:
+  """Computes a grouped convolution as a dense one for each group."""
+  window, groups = shapes.window, shapes.groups
+  space = "".join(str(i) for i in range(len(window.size)))
   numbers = (f"N{space}C", f"{space}IO", f"N{space}C")
-  results = []
-  for number in range(blocks):
-    part = lax.slice_in_dim(x, number * merged * in_channels, (number + 1) * merged * in_channels, axis=-1)
-    filters = lax.slice_in_dim(kernel, number * out_channels // blocks, (number + 1) * out_channels // blocks, axis=-1)
-    if merged > 1:
-      by_group = filters.reshape(*size, 1, in_channels, merged, -1)
-      own = jnp.eye(merged, dtype=bool).reshape(*(1,) * len(size), merged, 1, merged, 1)
-      filters = jnp.where(own, by_group, 0).reshape(*size, merged * in_channels, -1)
-    results.append(
-      lax.conv_general_dilated(
-        part, filters, window.strides, window.padding, rhs_dilation=window.dilations, dimension_numbers=numbers
-      )
+  parts = zip(jnp.split(x, groups, -1), jnp.split(kernel, groups, -1), strict=True)
+  results = [
+    lax.conv_general_dilated(
+      part, filters, window.strides, window.padding, rhs_dilation=window.dilations, dimension_numbers=numbers
     )
+    for part, filters in parts
+  ]
   return lax.concatenate(results, x.ndim - 1)
 
 
@@ -207,21 +191,21 @@ def _is_strided(shapes: Shapes) -> bool:
 
 _FEW_PIXELS = 256
 _MANY_CHANNELS = 128
-_MOST_BLOCKS = 64
-_ENOUGH_CHANNELS, _BLOCK_CHANNELS = 16, 32
+_MOST_GROUPS = 64
+_ENOUGH_CHANNELS = 16
 # The array of `_rows_of_cells` has so many elements for each of the convolution's input: a bound for memory.
 _MOST_CELLS_PER_PIXEL = 4
 
 FORMS: tuple[Form, ...] = (
   Form("patches", _are_patches, _patches),
   Form("rows of cells, few pixels", _has_few_pixels, _rows_of_cells),
-  Form("blocks of groups", _is_grouped, _in_blocks),
+  Form("one for each group", _is_grouped, _by_group),
 )
 """Forms of convolutions; the first one that fits is used."""
 
 INPUT_GRADIENT_FORMS: tuple[Form, ...] = (
   Form("patches", _are_patches, _patches),
   Form("rows of cells, with strides", _is_strided, _rows_of_cells),
-  Form("blocks of groups", _is_grouped, _in_blocks),
+  Form("one for each group", _is_grouped, _by_group),
 )
 """Forms of convolutions whose transposes, which `Conv2DBackpropInput` computes, are fast."""

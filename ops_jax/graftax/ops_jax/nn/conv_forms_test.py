@@ -33,9 +33,8 @@ _CASES = {
   "strides": ((2, 7, 6, 4), (3, 3, 4, 5), (2, 2), (1, 1), "SAME", None, "rows of cells, with strides"),
   "long_strides": ((2, 9, 8, 4), (2, 3, 4, 5), (3, 2), (1, 1), "SAME", None, "rows of cells, with strides"),
   "many_cells_per_pixel": ((1, 15, 15, 3), (5, 5, 3, 4), (2, 2), (1, 1), "SAME", None, None),
-  "groups": ((2, 6, 5, 48), (3, 3, 16, 9), (2, 1), (1, 1), "SAME", "blocks of groups", "blocks of groups"),
-  "narrow_groups": ((2, 6, 5, 64), (3, 2, 4, 32), (1, 1), (2, 1), "SAME", "blocks of groups", "blocks of groups"),
-  "all_groups_in_one": ((1, 4, 4, 12), (1, 1, 2, 6), (1, 1), (1, 1), "VALID", "blocks of groups", "blocks of groups"),
+  "groups": ((2, 6, 5, 48), (3, 3, 16, 9), (2, 1), (1, 1), "SAME", "one for each group", "one for each group"),
+  "narrow_groups": ((2, 6, 5, 64), (3, 2, 4, 32), (1, 1), (2, 1), "SAME", None, None),
   "dense": ((1, 8, 8, 4), (3, 3, 4, 5), (1, 1), (1, 1), "SAME", None, None),
   "empty": ((0, 4, 4, 3), (1, 1, 3, 6), (1, 1), (1, 1), "SAME", None, None),
 }
@@ -97,6 +96,17 @@ def test_forms_can_be_mapped_over_inputs_and_filters(name):
   got = jax.jit(jax.vmap(lambda x, kernel: convolve(x, kernel, window, place)))(xs, kernels)
   for i in range(2):
     _check_close(got[i], convolve(xs[i], kernels[i], window, place))
+
+
+@pytest.mark.parametrize("channels", [2, 4, 16])
+def test_infinite_values_stay_in_their_group(channels):
+  groups = 3
+  place, window = layout_and_window(
+    "test", (1, 6, 5, channels * groups), (3, 3, channels, 6), strides=(1, 1, 1, 1), padding="SAME"
+  )
+  x = jnp.ones((1, 6, 5, channels * groups)).at[0, 3, 3, 0].set(jnp.inf)
+  got = jax.jit(lambda x: convolve(x, jnp.ones((3, 3, channels, 6)), window, place))(x)
+  assert jnp.isinf(got[0, 2:5, 2:5, :2]).all() and jnp.isfinite(got[..., 2:]).all()
 
 
 @pytest.mark.parametrize("name", ["pointwise", "few_pixels", "groups"])
