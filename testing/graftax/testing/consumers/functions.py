@@ -99,6 +99,35 @@ def _until_large(x: Any) -> Any:
   return lax.while_loop(lambda s: s[0].sum() < 100, lambda s: (s[0] * 1.5 + 1, s[1] + 1), (jnp.abs(x), 0))
 
 
+def _scan_in_scan(x: Any) -> Any:
+  def outer(c: Any, r: Any) -> Any:
+    c, rows = lax.scan(lambda d, q: (d * 0.5 + q * r, d * q), c, x)
+    return c * 0.5, rows
+
+  return lax.scan(outer, 1.0, x)
+
+
+def _while_in_while(x: Any) -> Any:
+  def outer(s: Any) -> Any:
+    return s[0] + 1, lax.while_loop(lambda t: t[0] < 3, lambda t: (t[0] + 1, t[1] * 1.1 + s[0]), (0, s[1]))[1]
+
+  return lax.while_loop(lambda s: s[0] < 4, outer, (0, x))
+
+
+def _branches_in_scan(x: Any) -> Any:
+  def last(y: Any) -> Any:
+    return lax.cond(y > 0, jnp.cos, lambda z: lax.scan(lambda c, q: (c * 0.5 + q * z, None), 0.0, x)[0], y)
+
+  return lax.scan(lambda i, r: (i + 1, lax.switch(i, [jnp.sin, jnp.exp, lambda y: y + x.sum(), last], r)), -1, x)
+
+
+def _branches_in_test(x: Any) -> Any:
+  def test(s: Any) -> Any:
+    return lax.cond(s[0] < 3, lambda y: y.sum() < 100, lambda y: (y < 5).all(), s[1])
+
+  return lax.while_loop(test, lambda s: (s[0] + 1, s[1] * 1.5 + 1), (0, x))
+
+
 def _random(x: Any) -> Any:
   key = jax.random.key(3)
   return x + jax.random.uniform(key, x.shape), jax.random.normal(key, (5,))
@@ -206,4 +235,9 @@ CASES: dict[str, Case] = {
   "comparisons": Case(lambda x, y: ((x > y) & (x < 1), jnp.isnan(x), x == y, jnp.isfinite(x)), (_x(3, 8), _x(3, 8))),
   "gradient of gelu": Case(jax.grad(lambda x: jax.nn.gelu(x, approximate=False).sum()), (_x(3, 8),)),
   "gradient of a cnn": Case(jax.grad(lambda x: _cnn(x).sum()), (_x(2, 8, 8, 3),)),
+  "scan in a scan": Case(_scan_in_scan, (_x(6),)),
+  "while_loop in a while_loop": Case(_while_in_while, (_x(4),)),
+  "branches in a scan": Case(_branches_in_scan, (_x(6),)),
+  "branches in the test of a while_loop": Case(_branches_in_test, (_x(4),)),
+  "scan from its length on": Case(lambda x: lax.scan(lambda c, r: (c + 1, c * r), 6, x), (_x(6),)),
 }  # fmt: skip

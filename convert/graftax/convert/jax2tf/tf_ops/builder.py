@@ -51,10 +51,20 @@ class Library:
   refusals: Refusals
   consumer: str | None = None
   functions: dict[str, Function] = dataclasses.field(default_factory=dict)
+  num_begun: int = 0
+  """How many functions were begun, those that are not finished yet included."""
 
   def unique_name(self, kind: str) -> str:
     """Returns the name of the next function; `kind` is a word in it."""
     return f"{self.prefix}_{kind}_{len(self.functions)}"
+
+  def next_scope(self) -> str:
+    """Returns the beginning of all names in the next function.
+
+    tf2onnx keeps names in the bodies of loops. In ONNX, they must be other names than those of the outer graphs.
+    """
+    self.num_begun += 1
+    return f"function_{self.num_begun}" if self.consumer == "onnx" else ""
 
 
 _COMPLEX = frozenset({DType.COMPLEX64, DType.COMPLEX128})
@@ -69,6 +79,7 @@ class Builder:
     symbols: name of a symbolic dimension -> its size, an int32 scalar.
     scope: the first part of the names of new nodes.
     is_in_loop: whether the function is the body of a loop, or called in one.
+    prefix: the beginning of the names of new nodes, before the scope.
   """
 
   def __init__(self, library: Library, symbols: Mapping[str, Tensor] | None = None):
@@ -77,6 +88,7 @@ class Builder:
     self.symbols: dict[str, Tensor] = dict(symbols or {})
     self.scope = "arguments"
     self.is_in_loop = False
+    self.prefix = ""
     self._names: dict[str, int] = {}
     self._constants: dict[Any, TensorRef] = {}
     self._sizes: dict[str, Tensor] = {}
@@ -187,10 +199,12 @@ class Builder:
     """
     symbols = list(self.symbols)
     specs = [*parameters, *(self.symbols[name] for name in symbols)]
-    names = [f"arg_{i}" for i in range(len(specs))]
+    scope = self.library.next_scope()
+    names = [f"{scope}_arg_{i}" if scope else f"arg_{i}" for i in range(len(specs))]
     arguments = [Tensor(s.shape, s.dtype, TensorRef(name)) for s, name in zip(specs, names, strict=True)]
     inner = Builder(self.library, dict(zip(symbols, arguments[len(parameters) :], strict=True)))
     inner.is_in_loop = self.is_in_loop or kind == "body"
+    inner.prefix = f"{scope}/" if scope else ""
     results = list(body(inner, arguments[: len(parameters)]))
     inner.scope = "results"
     results += inner.symbol_sizes() if returns_sizes else []
@@ -217,7 +231,7 @@ class Builder:
     ]
 
   def _name(self, op: str) -> str:
-    base = f"{self.scope}/{op}"
+    base = f"{self.prefix}{self.scope}/{op}"
     number = self._names.get(base, 0)
     self._names[base] = number + 1
     return f"{base}_{number}" if number else base

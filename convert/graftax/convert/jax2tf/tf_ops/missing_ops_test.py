@@ -85,6 +85,32 @@ def test_a_selection_for_onnx_has_a_condition_for_which_tf2onnx_does_not_multipl
   _check(lambda x: jnp.where(x > 0, jnp.log(x), x), np.float32([-1, 0, np.inf, -np.inf, np.nan]), consumers=["onnx"])
 
 
+def test_loops_in_loops_for_onnx_share_no_names_and_have_no_branches_and_no_constant_limit():
+  x = np.linspace(-1, 1, 6, dtype=np.float32)
+
+  def step(i, r):
+    inner = lax.scan(lambda c, q: (c * 0.5 + q * r, None), 1.0, x)[0]
+    return i + 1, lax.switch(i, [jnp.sin, lambda y: y + x.sum(), lambda y: lax.cond(y > 0, jnp.cos, jnp.exp, y)], inner)
+
+  def function(x):
+    def test(s):
+      return lax.cond(s[0] < 2, lambda y: y.sum() < 9, lambda y: (y < 5).all(), s[1])
+
+    return lax.scan(step, -1, x), lax.while_loop(test, lambda s: (s[0] + 1, s[1] * 1.5 + 1), (0, x))
+
+  _check(function, x, consumers=["onnx"])
+  program = _program(function, [x], "onnx")
+  functions = [program.function, *program.library.values()]
+  names = [name for f in functions for name in ({n.name for n in f.nodes} | {p.name for p in f.parameters})]
+  assert len(names) == len(set(names))
+  assert all(n.op not in ("If", "StatelessIf") for f in program.library.values() for n in f.nodes)
+  for f in functions:
+    constants = {n.name: n.attrs["value"] for n in f.nodes if n.op == "Const"}
+    for node in f.nodes:
+      if node.op == "StatelessWhile":
+        assert constants[node.inputs[1].node].numpy() == -1
+
+
 def test_open_sizes_for_onnx_are_not_divided_as_integers():
   rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 2"), np.float32)
 

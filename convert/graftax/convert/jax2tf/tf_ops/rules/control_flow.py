@@ -26,6 +26,8 @@ def cond(b: Builder, index: Tensor, *operands: Tensor, branches: Sequence[Any], 
     return run_jaxpr(b, branches[min(max(int(index.value), 0), len(branches) - 1)], operands)
   if len(branches) == 1:
     return run_jaxpr(b, branches[0], operands)
+  if b.library.consumer == "onnx" and b.is_in_loop:
+    return _branch_by_loops(b, index, operands, branches, outs)
   return _branch(b, index, operands, branches, outs, 0)
 
 
@@ -60,6 +62,29 @@ def _branch(
     **_LOWERED,
     output_shapes=tuple(partial_shape(out.shape) for out in outs),
   )
+
+
+def _branch_by_loops(
+  b: Builder, index: Tensor, operands: Sequence[Tensor], branches: Sequence[Any], outs: Sequence[Any]
+) -> list[Tensor]:
+  """Returns the results of one of the branches, each of which is a loop of one step or none.
+
+  TensorFlow writes the functions of a loop with branches in it anew, and tf2onnx then does not find the shapes of their
+  parameters. It reads loops in loops.
+  """
+  known, passed = _split_known(operands)
+  comparisons = ["LessEqual", *["Equal"] * (len(branches) - 2), "GreaterEqual"]
+  results = [_zeros(b, out) for out in outs]
+  for number, (branch, comparison) in enumerate(zip(branches, comparisons, strict=True)):
+
+    def step(inner: Builder, given: list[Tensor], branch: Any = branch) -> Sequence[Tensor]:
+      runs, *rest = given
+      found = run_jaxpr(inner, branch, _joined(known, rest[: len(passed)]))
+      return [inner.op("LogicalNot", runs, shape=()), *rest[: len(passed)], *found]
+
+    variables = [compare(b, comparison, index, number), *passed, *results]
+    results = loop(b, variables, lambda _, given: given[:1], step)[1 + len(passed) :]
+  return results
 
 
 def _split_known(operands: Sequence[Tensor]) -> tuple[list[Tensor | None], list[Tensor]]:
@@ -100,10 +125,16 @@ def loop(
     count, limit, *rest = given
     return [inner.op("AddV2", count, np.int32(1), shape=()), limit, *step(inner, rest)]
 
-  limit = b.constant(-1, np.int32) if max_iterations is None else max_iterations
+  # tf2onnx makes a constant limit int64 in place, also where an equal constant is the beginning of a variable.
+  limit = b.constant(-1, np.int32) if max_iterations is None or b.library.consumer == "onnx" else max_iterations
   variables = [b.constant(0, np.int32), limit, *carry]
-  body, _ = b.function("body", variables, counted_step, returns_sizes=True)
+  others = set(b.library.functions)
   condition, _ = b.function("condition", variables, lambda inner, given: test(inner, given[2:]))
+  if b.library.consumer == "onnx" and b.library.functions.keys() - others - {condition.name}:
+    for name in b.library.functions.keys() - others:
+      del b.library.functions[name]
+    return _loop_of_flag(b, carry, test, step, max_iterations)
+  body, _ = b.function("body", variables, counted_step, returns_sizes=True)
   symbols = b.symbol_sizes()
   operands = [*variables, *symbols]
   found = b.op_list(
@@ -116,6 +147,22 @@ def loop(
     output_shapes=tuple(partial_shape(operand.shape) for operand in operands),
   )
   return found[2 : len(variables)]
+
+
+def _loop_of_flag(
+  b: Builder, carry: Sequence[Tensor], test: Step, step: Step, max_iterations: Tensor | None
+) -> list[Tensor]:
+  """Returns the carry of a loop whose body computes the next test, for tests with branches or loops in them.
+
+  TensorFlow writes both functions of such a loop anew, and tf2onnx then does not find the shapes of their parameters.
+  """
+
+  def flagged_step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    after = step(inner, given[1:])
+    return [*test(inner, list(after)), *after]
+
+  first = test(b, list(carry))
+  return loop(b, [*first, *carry], lambda _, given: given[:1], flagged_step, max_iterations=max_iterations)[1:]
 
 
 @rule("while", folds=False)
