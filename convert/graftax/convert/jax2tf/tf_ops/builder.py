@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
-from graftax.convert.jax2tf.tf_ops.missing_ops import lacks_complex, missing_ops
+from graftax.convert.jax2tf.tf_ops.missing_ops import OPS_OF_PARTS, lacks_complex, missing_ops
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.symbols import expression
@@ -105,6 +105,13 @@ class Builder:
     Raises:
       Unsupported: TensorFlow has no CPU kernel for the dtype, or the consumer does not have the op.
     """
+    if self._is_of_parts(op, inputs):
+      real, imag = (
+        self.op(op, *(self._part(part, x) for x in inputs), shape=shape, **attrs) for part in ("Real", "Imag")
+      )
+      return self.op(
+        "Complex", real, imag, shape=shape, Tout=DType.from_numpy(np.result_type(real.dtype, np.complex64))
+      )
     return self.op_list(op, *inputs, shapes=[shape], **attrs)[0]
 
   def op_list(self, op: str, *inputs: Input, shapes: Sequence[Shape], **attrs: AttrValue) -> list[Tensor]:
@@ -129,13 +136,37 @@ class Builder:
     name = self._name(op)
     self.nodes.append(Node(name, op, tuple(refs), attrs=attrs))
     dtypes = [_numpy(dtype) for dtype in signature.output_types(complete)]
-    is_complex = not _COMPLEX.isdisjoint(value for value in complete.values() if isinstance(value, DType))
-    if is_complex and self.library.consumer is not None and lacks_complex(self.library.consumer, op):
-      raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op} of complex numbers")
+    if not _COMPLEX.isdisjoint(value for value in complete.values() if isinstance(value, DType)):
+      self._check_complex(op)
     return [
       Tensor(tuple(shape), dtype, TensorRef(name, i))
       for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
     ]
+
+  def _is_of_parts(self, op: str, inputs: Sequence[Input]) -> bool:
+    """Returns whether the consumer has an op for real numbers only, so that it must compute both parts by itself."""
+    consumer = self.library.consumer
+    return (
+      consumer is not None
+      and op in OPS_OF_PARTS
+      and any(_is_complex(x) for x in inputs)
+      and lacks_complex(consumer, op)
+      and not self.lacks("Real", "Imag", "Complex")
+      and not lacks_complex(consumer, "Complex")
+    )
+
+  def _part(self, part: str, x: Input) -> Input:
+    if not _is_complex(x):
+      return x
+    if not isinstance(x, Tensor) or x.value is not None:
+      value = np.asarray(x.value if isinstance(x, Tensor) else x)
+      return value.real if part == "Real" else value.imag
+    dtype = np.dtype(np.float32 if x.dtype == np.complex64 else np.float64)
+    return self.op(part, x, shape=x.shape, Tout=DType.from_numpy(dtype))
+
+  def _check_complex(self, op: str) -> None:
+    if self.library.consumer is not None and lacks_complex(self.library.consumer, op):
+      raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op} of complex numbers")
 
   def lacks(self, *ops: str) -> bool:
     """Returns whether the consumer lacks one of the ops, so that a rule must use others."""
@@ -156,6 +187,8 @@ class Builder:
     value = np.ascontiguousarray(tensor.value).reshape(tensor.value.shape)
     key = (value.dtype, value.shape, value.tobytes())
     if key not in self._constants:
+      if value.dtype.kind == "c":
+        self._check_complex("Const")
       name = self._name("Const")
       dtype = _dtype(value.dtype)
       self.nodes.append(Node(name, "Const", attrs={"dtype": dtype, "value": ConstantTensor.from_numpy(value, dtype)}))
@@ -281,6 +314,10 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
   "Mul": operator.mul,
   "Sub": operator.sub,
 }
+
+
+def _is_complex(item: Input) -> bool:
+  return isinstance(item, Tensor | np.ndarray | np.generic) and item.dtype.kind == "c"
 
 
 def _has_dtype(item: Any) -> bool:

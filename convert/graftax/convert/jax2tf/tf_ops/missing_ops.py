@@ -3,18 +3,29 @@
 import functools
 from importlib import resources
 
-__all__ = ["CONSUMERS", "lacks_complex", "missing_ops"]
+__all__ = ["CONSUMERS", "OPS_OF_PARTS", "lacks_complex", "missing_ops"]
 
 CONSUMERS = ("onnx", "tflite", "tfjs")
 """What plain ops can be written for, besides TensorFlow: tf2onnx, and the converters to TFLite and TensorFlow.js."""
 
 
-# Tried with TensorFlow 2.18 and 2.21: TFLite needs other ops of complex numbers from TensorFlow's runtime.
+# TFLite needs other ops of complex numbers from TensorFlow's runtime (tried with 2.18 and 2.21). The kernels of TF.js
+# 4.22 for processors refuse other ops, and those that reshape change the shape of the parts of their operand.
 _COMPLEX_OPS = {
   "tflite": frozenset(
     "BroadcastTo Cast ComplexAbs Const ExpandDims Identity Imag Mul RFFT RFFT2D Real Reshape Squeeze".split()
-  )
+  ),
+  "tfjs": frozenset(
+    "AddV2 Cast Complex ComplexAbs ConcatV2 FFT IFFT IRFFT Identity Imag Mul RFFT Real StatelessIf StatelessWhile "
+    "Sub".split()
+  ),
 }
+
+OPS_OF_PARTS = frozenset(
+  "BroadcastTo Cumsum ExpandDims GatherNd GatherV2 Neg Pad PadV2 Reshape ReverseV2 SelectV2 Squeeze StridedSlice Sum "
+  "Tile Transpose".split()
+)
+"""Ops whose result for complex numbers is that for the real parts, and that for the imaginary parts."""
 
 
 def lacks_complex(consumer: str, op: str) -> bool:

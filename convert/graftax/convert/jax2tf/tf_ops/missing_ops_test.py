@@ -111,6 +111,30 @@ def test_loops_in_loops_for_onnx_share_no_names_and_have_no_branches_and_no_cons
         assert constants[node.inputs[1].node].numpy() == -1
 
 
+def test_tfjs_moves_the_parts_of_complex_numbers():
+  x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
+
+  def function(x):
+    y = jnp.fft.rfft(x)
+    moved = [
+      y[:, 2:5],
+      y.T,
+      -y,
+      jnp.where(x[:, :9] > 0, y, 1 + 2j),
+      y[jnp.int32([2, 0])],
+      jnp.pad(y, 1),
+      y[::-1],
+      y.sum(0),
+    ]
+    return [part for z in moved for part in (jnp.abs(z), jnp.real(z), jnp.imag(z))]
+
+  _check(function, x, consumers=["tfjs"], rtol=1e-5, atol=1e-5)
+  with pytest.raises(
+    UnsupportedPrimitiveError, match="the converter to tfjs does not read the op RealDiv of complex numbers"
+  ):
+    _program(lambda x: jnp.abs(1 / jnp.fft.rfft(x)), [x], "tfjs")
+
+
 def test_open_sizes_for_onnx_are_not_divided_as_integers():
   rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 2"), np.float32)
 

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import reshape
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
@@ -22,6 +25,21 @@ def fft(b: Builder, x: Tensor, *, fft_type: Any, fft_lengths: Sequence[Any], out
   kind = fft_type.name
   if not 1 <= len(fft_lengths) <= 3:
     raise Unsupported(f"a transform along {len(fft_lengths)} axes; expected 1 to 3")
+  if b.library.consumer == "tfjs":
+    return _read_by_tfjs(b, x, fft_type, fft_lengths, out)
+  return _transform(b, x, kind, fft_lengths, out)
+
+
+def _read_by_tfjs(b: Builder, x: Tensor, fft_type: Any, fft_lengths: Sequence[Any], out: Any) -> Tensor:
+  """Returns a transform of a matrix. For a vector, TF.js returns a matrix, and it reshapes the operand in place."""
+  rows = out if x.rank > 1 else jax.ShapeDtypeStruct((1, *out.shape), out.dtype)
+  if x.dtype.kind == "c":
+    x = b.op("Complex", *(b.op(part, x, shape=x.shape) for part in ("Real", "Imag")), shape=x.shape)
+  x = x if x.rank > 1 else reshape(b, x, (1, *x.shape))
+  return reshape(b, _transform(b, x, fft_type.name, fft_lengths, rows), out.shape)
+
+
+def _transform(b: Builder, x: Tensor, kind: str, fft_lengths: Sequence[Any], out: Any) -> Tensor:
   op = _OPS[kind][len(fft_lengths) - 1]
   lengths = b.shape(tuple(fft_lengths))
   match kind:
