@@ -13,6 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
+from graftax.tools.rewrite_options import (
+  Batch,
+  Check,
+  Constraints,
+  ConsumerName,
+  Force,
+  FunctionInputs,
+  FunctionParams,
+  GradientOrder,
+  OutFolder,
+  Platforms,
+  RewrittenModel,
+  Shapes,
+  Weights,
+  WeightsPlace,
+)
+
 if TYPE_CHECKING:
   from graftax.tools.model_comparison import Comparison
   from graftax.tools.model_report import Graphs, ModelReport
@@ -39,13 +56,6 @@ In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
 
 # Set to anything but "" or "0", unexpected errors end with a traceback.
 _TRACEBACK = "GRAFTAX_TRACEBACK"
-
-
-class WeightsPlace(enum.StrEnum):
-  """Where the parameters of files of StableHLO are."""
-
-  INSIDE = "inside"
-  BESIDE = "beside"
 
 
 class Lowering(enum.StrEnum):
@@ -618,81 +628,21 @@ def _platform_names(text: str) -> list[str]:
 @app.command("rewrite")
 @_reports_errors
 def rewrite_command(
-  model: Annotated[
-    str,
-    typer.Argument(
-      metavar="MODEL",
-      help="Folder of a SavedModel; a frozen graph (.pb, .pbtxt); the .meta file of a TF1 checkpoint; a file of "
-      "StableHLO: what Module.save writes or jax.export serializes, a portable artifact, bytecode, or text; or "
-      "FILE.py:FUNCTION, a JAX function.",
-    ),
-  ],
-  out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],
-  consumer: Annotated[
-    str,
-    typer.Option(
-      "--for", metavar="CONSUMER",
-      help="What will run it: tensorflow (the installed one), a release such as tensorflow-2.13, tfjs, tflite, onnx, "
-      "plain for plain TensorFlow ops, or stablehlo for IREE and other compilers, also in a version such as "
-      "stablehlo-1.9.1. For a release that graftax does not know yet, what the newest that it knows reads.",
-    ),
-  ] = "tensorflow",
-  platforms: Annotated[
-    str | None,
-    typer.Option(
-      help="Platforms to run on, separated by commas. By default those that the model was made for. Not for tfjs, "
-      "tflite and onnx."
-    ),
-  ] = None,
-  gradient_order: Annotated[
-    int | None,
-    typer.Option(
-      min=0, help="Of a StableHLO file or a function: how often TensorFlow can differentiate it; by default 1."
-    ),
-  ] = None,
-  inputs: Annotated[
-    list[str] | None,
-    typer.Option(
-      "--input", "-i", metavar="NAME=DTYPE[SIZES]",
-      help="Of a function: type and sizes of an argument, such as images=float32[batch,28,28,1].",
-    ),
-  ] = None,
-  params: Annotated[
-    str | None,
-    typer.Option(
-      metavar="FILE|NAME", help="Of a function: its parameters, a .npz or .safetensors file, or a name in its file."
-    ),
-  ] = None,
-  batch: Annotated[
-    str,
-    typer.Option(metavar="SIZE|symbolic", help="For stablehlo: an open batch size; `symbolic` leaves it open."),
-  ] = "symbolic",
-  shapes: Annotated[
-    list[str] | None,
-    typer.Option(
-      "--shape", metavar="NAME=SIZES",
-      help="For stablehlo: sizes of an input, such as images=8,224,224,3. A name allows any size, ? is the default.",
-    ),
-  ] = None,
-  constraints: Annotated[
-    list[str] | None,
-    typer.Option("--constraint", metavar="CONDITION", help="For stablehlo: a condition on open sizes: width>=2."),
-  ] = None,
-  weights: Annotated[
-    WeightsPlace,
-    typer.Option(help="For stablehlo: parameters as constants inside of files, or as arguments, beside them."),
-  ] = WeightsPlace.INSIDE,
-  check: Annotated[
-    bool,
-    typer.Option(
-      "--check",
-      help="Run each signature of the copy in the installed TensorFlow, and compare it with the original in JAX. A "
-      "copy that differs stays where it is.",
-    ),
-  ] = False,
-  force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
+  model: RewrittenModel,
+  out: OutFolder,
+  consumer: ConsumerName = "tensorflow",
+  platforms: Platforms = None,
+  gradient_order: GradientOrder = None,
+  inputs: FunctionInputs = None,
+  params: FunctionParams = None,
+  batch: Batch = "symbolic",
+  shapes: Shapes = None,
+  constraints: Constraints = None,
+  weights: Weights = WeightsPlace.INSIDE,
+  check: Check = False,
+  force: Force = False,
   allow_files_in: AllowFilesIn = None,
-) -> None:  # fmt: skip
+) -> None:
   """Writes a model for another TensorFlow, other platforms, as plain ops, or as StableHLO.
 
   For models that TensorFlow refuses with "XlaCallModule with version 10 is not supported", "The current platform CPU is
@@ -718,8 +668,6 @@ def rewrite_command(
 
   if check and (consumer.startswith("stablehlo") or not os.path.exists(model)):
     raise CommandError("--check runs a copy of a model or of a StableHLO file in TensorFlow; leave it out.")
-  if check:
-    from graftax.tools.check_rewritten import check_rewritten
   with progress() as bar:
     bar.add_task(f"rewriting {model}", total=None)
     done = rewrite_model(
@@ -738,17 +686,26 @@ def rewrite_command(
     )
     if check:
       bar.add_task(f"running {out} in TensorFlow", total=None)
-      try:
-        checked = check_rewritten(model, out, allow_files_in=allow_files_in or ())
-      except Exception as e:
-        e.add_note(f"{out}: {done}. The copy stays there, not confirmed.")
-        raise
-  remarks().print(f"{out}: {done}", markup=False)
-  if check:
-    for signature in checked:
-      found = signature.difference
-      said = "not run: an input is not numbers" if found is None else f"as the original, within {found:.1e}"
-      remarks().print(f"{signature.name}: {said}", markup=False)
+    found = _differences_of_copy(model, out, done, allow_files_in or ()) if check else []
+  for line in (f"{out}: {done}", *found):
+    remarks().print(line, markup=False)
+
+
+def _differences_of_copy(model: str, out: Path, done: str, allow_files_in: Sequence[str]) -> list[str]:
+  """Runs a rewritten model in TensorFlow and returns a line for each signature."""
+  from graftax.tools.check_rewritten import check_rewritten
+
+  try:
+    checked = check_rewritten(model, out, allow_files_in=allow_files_in)
+  except Exception as e:
+    e.add_note(f"{out}: {done}. The copy stays there, not confirmed.")
+    raise
+  return [
+    f"{signature.name}: not run: an input is not numbers"
+    if signature.difference is None
+    else f"{signature.name}: as the original, within {signature.difference:.1e}"
+    for signature in checked
+  ]
 
 
 @app.command("ops")
