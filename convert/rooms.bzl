@@ -25,6 +25,11 @@ ROOMS = {
         ":subgraph",
         ":variable",
     ],
+    "compiled": [
+        ":trace_state",
+        ":xla_options",
+        "@pypi//jax",
+    ],
     "conversion": [
         ":annotated",
         ":errors",

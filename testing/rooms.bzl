@@ -221,6 +221,7 @@ ROOMS = {
         ":differential",
         ":harness",
         ":keras_applications",
+        ":tensorflow_programs",
         ":zoo",
         "//convert",
         "//savedmodel_io",

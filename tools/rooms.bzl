@@ -60,6 +60,7 @@ ROOMS = {
         ":module_report",
         ":op_report",
         ":rewrite_model",
+        ":rewrite_options",
         ":run_model",
         ":source_folder",
         ":weights_report",
@@ -221,6 +222,7 @@ ROOMS = {
         "//xla_call_module",
         "@pypi//jax",
     ],
+    "rewrite_options": ["@pypi//typer"],
     "run_model": [
         ":array_files",
         ":console",

@@ -15,7 +15,7 @@ from graftax.convert import MissingInputError
 from graftax.savedmodel_io import load
 from graftax.testing.differential.runner import run_case
 from graftax.testing.keras_applications import APPLICATIONS, HEAVY, export_model
-from graftax.testing.zoo.catalogue import installed_models
+from graftax.testing.tensorflow_programs.catalogue import installed_models
 from graftax.testing.zoo.saving import saved_copies
 from graftax.xla_call_module import Module, lift
 
