@@ -70,6 +70,7 @@ _BY_HAND = frozenset(
     "bazel-rooms",
     "bench",
     "bench-page",
+    "bench-runtimes",
     "bump",
     "clean",
     "conda-recipes",

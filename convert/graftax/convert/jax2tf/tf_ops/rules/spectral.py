@@ -31,7 +31,7 @@ def fft(b: Builder, x: Tensor, *, fft_type: Any, fft_lengths: Sequence[Any], out
 
 
 def _read_by_tfjs(b: Builder, x: Tensor, fft_type: Any, fft_lengths: Sequence[Any], out: Any) -> Tensor:
-  """Returns a transform of a matrix. For a vector, TF.js returns a matrix, and it reshapes the operand in place."""
+  """Returns a transform of a matrix. TF.js returns a matrix for a vector too, and it reshapes the operand in place."""
   rows = out if x.rank > 1 else jax.ShapeDtypeStruct((1, *out.shape), out.dtype)
   if x.dtype.kind == "c":
     x = b.op("Complex", *(b.op(part, x, shape=x.shape) for part in ("Real", "Imag")), shape=x.shape)
