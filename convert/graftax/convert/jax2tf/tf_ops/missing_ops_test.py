@@ -129,10 +129,13 @@ def test_tfjs_moves_the_parts_of_complex_numbers():
     return [part for z in moved for part in (jnp.abs(z), jnp.real(z), jnp.imag(z))]
 
   _check(function, x, consumers=["tfjs"], rtol=1e-5, atol=1e-5)
-  with pytest.raises(
-    UnsupportedPrimitiveError, match="the converter to tfjs does not read the op RealDiv of complex numbers"
-  ):
-    _program(lambda x: jnp.abs(1 / jnp.fft.rfft(x)), [x], "tfjs")
+  refused = {
+    "RealDiv": lambda x: jnp.abs(jnp.fft.rfft(x) / jnp.fft.rfft(x[::-1])),
+    "Const": lambda x: jnp.abs(2 * jnp.fft.rfft(x)),
+  }
+  for op, of_complex_numbers in refused.items():
+    with pytest.raises(UnsupportedPrimitiveError, match=f"tfjs does not read the op {op} of complex numbers"):
+      _program(of_complex_numbers, [x], "tfjs")
 
 
 def test_open_sizes_for_onnx_are_not_divided_as_integers():
