@@ -123,7 +123,8 @@ class Matching:
       partial: whether parameters of the target without a placement may keep their own values.
 
     Raises:
-      MatchError: a parameter of the target is ambiguous or missing, or `params` lacks one or has it in another shape.
+      MatchError: a parameter of the target is ambiguous or missing, `params` lacks one or has it in another shape, or a
+        finite number is too large for the dtype of the target.
     """
     open_names = [*self.ambiguous, *self.missing]
     if open_names and not partial:
@@ -144,7 +145,10 @@ class Matching:
       arrays = {name: placement.recipe.make(params) for name, placement in self.placed.items()}
     except KeyError as e:
       raise MatchError(f"apply: params lacks {e.args[0]!r}, which match() had.") from e
-    return {name: _as_in_target(array, self._target.arrays[name]) for name, array in arrays.items()}
+    return {
+      name: _as_in_target(array, self._target.arrays[name].dtype, name, self.placed[name].recipe)
+      for name, array in arrays.items()
+    }
 
   def check(
     self,
@@ -370,5 +374,25 @@ def _own_values(target: Target) -> dict[str, Array]:
   }
 
 
-def _as_in_target(array: Array, own: Array) -> Array:
-  return array if array.dtype == own.dtype else array.astype(own.dtype)
+def _as_in_target(array: Array, dtype: np.dtype, name: str, recipe: Recipe) -> Array:
+  """Returns an array with the dtype of the target.
+
+  Raises:
+    MatchError: finite numbers would become infinite or NaN.
+  """
+  if array.dtype == dtype:
+    return array
+  with np.errstate(over="ignore"):
+    converted = array.astype(dtype)
+  if isinstance(array, jax.core.Tracer) or jax.numpy.finfo(array.dtype).max <= jax.numpy.finfo(dtype).max:
+    return converted
+  numpy = np if isinstance(array, np.ndarray) else jax.numpy
+  num_lost = int(numpy.sum(numpy.isfinite(array) & ~numpy.isfinite(converted)))
+  if num_lost:
+    raise MatchError(
+      f"apply: {name!r} of the target has dtype {np.dtype(dtype).name}, whose largest number is "
+      f"{float(jax.numpy.finfo(dtype).max):g}; {num_lost} of the {array.size} numbers of {recipe} ({array.dtype.name}) "
+      "are larger and would become infinite or NaN. Make the target with a wider dtype, such as bfloat16 or float32, "
+      "or scale the parameter before."
+    )
+  return converted

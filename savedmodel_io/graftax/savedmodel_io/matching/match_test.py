@@ -428,6 +428,22 @@ def test_parameters_of_another_shape_than_those_matched_are_refused(shape):
     matching.apply({"d/kernel": _random(*shape)})
 
 
+@pytest.mark.parametrize("as_array", [np.asarray, jnp.asarray])
+def test_numbers_that_are_too_large_for_the_target_are_refused(as_array):
+  matching = match({"d/kernel": _random(4, 5)}, {"d": {"weight": np.zeros((5, 4), np.float16)}})
+  kernel = np.full((4, 5), 65504, np.float32)
+  kernel[0, 1], kernel[0, 2] = -np.inf, np.nan  # these are what they were
+  placed = matching.apply({"d/kernel": as_array(kernel)})
+  np.testing.assert_array_equal(placed["d"]["weight"], kernel.T.astype(np.float16))
+  kernel[0, 0] = 65536
+  with pytest.raises(
+    MatchError, match=r"'d/weight' .* float16, .* 65504; 1 of the 20 numbers of d/kernel \| transpose"
+  ):
+    matching.apply({"d/kernel": as_array(kernel)})
+  wide = match({"d/kernel": kernel}, {"d": {"weight": jax.ShapeDtypeStruct((5, 4), jnp.bfloat16)}})
+  assert np.asarray(wide.apply()["d"]["weight"], np.float32)[0, 0] == 65536
+
+
 def test_arrays_of_the_same_name_are_refused():
   twice = {"x/y": {"kernel": np.zeros((4, 5))}, "x": {"y": {"kernel": np.zeros((4, 5))}}}
   with pytest.raises(MatchError, match="2 arrays of the name 'x/y/kernel'"):
