@@ -244,3 +244,35 @@ def test_frozen_functions_can_be_pickled():
   fn, params = convert_program(_conditional([const("p", True)]))
   frozen, new_params, _ = freeze(fn, params)
   assert pickle.loads(pickle.dumps(frozen))(new_params, np.float32(2.0))[0] == (6.0,)
+
+
+def test_sizes_that_do_not_fit_end_a_chain():
+  nodes = [
+    node("read", "ReadVariableOp", "v", **_READ),
+    node("product", "MatMul", "x", "read", **_F),
+    const("two", np.float32([1, 2])),
+    node("scaled", "Mul", "product", "two", **_F),
+    const("three", np.float32([1, 2, 3])),
+    node("no_one_reads_this", "Mul", "scaled", "three", **_F),
+    node("y", "Add", "x", "read", **_F),
+  ]
+  fn, params = convert_program(
+    program(function("f", ["x", "*v"], nodes, ["y"]), (), {"v": np.eye(2, dtype=np.float32)})
+  )
+  frozen, new_params, _ = freeze(fn, params)
+  np.testing.assert_array_equal(frozen(new_params, np.float32([[1, 2], [3, 4]]))[0][0], [[2, 2], [3, 5]])
+
+
+@pytest.mark.parametrize("order", [[0, 5], [-1, 0]])
+def test_transposes_whose_order_is_not_a_permutation_stay(order):
+  kinds = {"T": DType.FLOAT, "Tperm": DType.INT32}
+  nodes = [
+    node("read", "ReadVariableOp", "v", **_READ),
+    const("first", np.int32([1, 0])),
+    const("second", np.int32(order)),
+    node("inner", "Transpose", "x", "first", **kinds),
+    node("outer", "Transpose", "inner", "second", **kinds),
+    node("y", "Mul", "outer", "read", **_F),
+  ]
+  fn, params = convert_program(program(function("f", ["x", "*v"], nodes, ["y"]), (), {"v": 3.0}))
+  assert freeze(fn, params).report.transposes == 0

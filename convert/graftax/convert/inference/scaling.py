@@ -169,9 +169,9 @@ def folded(chain: Chain, values: Mapping[TensorRef, np.ndarray], signatures: OpS
           _per_channel(values[ref], kernel.dtype, rank, axis, is_vector=is_normalized or step.node.op == "BiasAdd")
           for ref in step.refs
         ]
-        if any(vector is None for vector in vectors):
-          break
         numbers = [vector for vector in vectors if vector is not None]
+        if len(numbers) < len(vectors) or len({n.size for n in (scale, shift, *numbers)} - {1}) > 1:
+          break
         scale, shift = _after(step, scale, shift, numbers, signatures)
         is_scaled = is_scaled or step.kind not in ("add", "subtract")
       if is_scaled:

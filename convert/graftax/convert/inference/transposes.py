@@ -22,6 +22,9 @@ def cancelled_transposes(function: Function, known: KnownParts) -> Mapping[Tenso
   found = {}
   for outer, inner in pairs:
     first, second = orders[inner.inputs[1]], orders[outer.inputs[1]]
-    if first.shape == second.shape and np.array_equal(first[second], np.arange(first.size)):
-      found[TensorRef(outer.name)] = inner.inputs[0]
+    # Of an order that is not a permutation, TensorFlow says so when the function is called.
+    order = np.arange(second.size)
+    if np.array_equal(np.sort(second, None), order) and first.shape == order.shape:
+      if np.array_equal(first[second], order):
+        found[TensorRef(outer.name)] = inner.inputs[0]
   return found
