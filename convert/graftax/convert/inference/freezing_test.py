@@ -246,6 +246,22 @@ def test_frozen_functions_can_be_pickled():
   assert pickle.loads(pickle.dumps(frozen))(new_params, np.float32(2.0))[0] == (6.0,)
 
 
+def test_products_of_parameters_are_computed_as_a_whole():
+  nodes = [
+    node("a", "ReadVariableOp", "v", **_READ),
+    node("b", "ReadVariableOp", "w", **_READ),
+    node("product", "MatMul", "a", "b", **_F),
+    const("factor", np.float32(3)),
+    node("scaled", "Mul", "product", "factor", **_F),
+    node("y", "MatMul", "x", "scaled", **_F),
+  ]
+  v, w, x = _normal(2, 3), _normal(3, 2), _normal(4, 2)
+  fn, params = convert_program(program(function("f", ["x", "*v", "*w"], nodes, ["y"]), (), {"v": v, "w": w}))
+  frozen, new_params, report = freeze(fn, params)
+  assert list(new_params) == ["scaled/value"] and (report.folded, report.precomputed) == (0, 1)
+  np.testing.assert_allclose(frozen(new_params, x)[0][0], x @ (3 * v @ w), rtol=1e-5)
+
+
 def test_sizes_that_do_not_fit_end_a_chain():
   nodes = [
     node("read", "ReadVariableOp", "v", **_READ),

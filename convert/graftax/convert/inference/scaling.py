@@ -87,6 +87,8 @@ def find_chains(function: Function, known: KnownParts, signatures: OpSignatures)
   for node in function.nodes:
     if node.op not in _RANKS or len(node.inputs) < 2 or not known.is_known(node.inputs[1]):
       continue
+    if known.is_known(TensorRef(node.name)):
+      continue  # What follows is computed as a whole.
     rank = _RANKS[node.op]
     axis = 1 if _layout(node, signatures).startswith("NC") else rank - 1
     steps: list[_Step] = []
