@@ -149,3 +149,13 @@ def test_wrong_styles_and_names_are_refused(options):
 
 def test_names_of_classes_have_capital_letters():
   assert to_source(jnp.tanh, _X, style="nnx", name="my_net").name == "MyNet"
+
+
+def test_parameters_that_are_swapped_have_each_others_old_values():
+  def swap(p, x):
+    return x * p["a"], {"a": p["b"], "b": p["a"], "c": p["a"]}
+
+  parameters = {"a": jnp.float32(2), "b": jnp.float32(3), "c": jnp.float32(4)}
+  _, module = _module(swap, parameters, _X)
+  np.testing.assert_array_equal(module(_X), 2 * _X)
+  assert (float(module.a[...]), float(module.b[...]), float(module.c[...])) == (3, 2, 2)

@@ -20,6 +20,7 @@ def assign(block: Block, updates: Sequence[tuple[Value, Operand]], kinds: Mappin
     updates: parameters and their new values.
     kinds: kinds of parameters.
   """
+  updates = _without_cycles(block, updates)
   producers = {value: equation for equation in block.equations for value in equation.outputs}
   for parameter, new in updates:
     producer = producers.get(new) if isinstance(new, Value) else None
@@ -27,6 +28,24 @@ def assign(block: Block, updates: Sequence[tuple[Value, Operand]], kinds: Mappin
       _without_own_derivative(producer, parameter)
     scope = () if producer is None else producer.scope
     block.equations.append(Equation(ASSIGN, [parameter, new], [], {}, {}, scope))
+
+
+def _without_cycles(block: Block, updates: Sequence[tuple[Value, Operand]]) -> list[tuple[Value, Operand]]:
+  """Copies the old values of parameters that are each assigned to the next one, such as two that are swapped."""
+  new_of = dict(updates)
+  out: list[tuple[Value, Operand]] = []
+  for parameter, new in updates:
+    following: dict[Operand, None] = {}
+    value = new
+    while isinstance(value, Value) and value in new_of and value not in following:
+      following[value] = None
+      value = new_of[value]
+    if parameter in following:
+      copied = Value(parameter.shape, parameter.dtype)
+      block.equations.append(Equation("idiom", [new], [copied], {"text": "jnp.copy(_0)"}, {}, ()))
+      new = copied
+    out.append((parameter, new))
+  return out
 
 
 def _without_own_derivative(equation: Equation, parameter: Value) -> None:
