@@ -490,8 +490,10 @@ def source_command(
     force=force,
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )
+  definitions = "class" if style == "nnx" else "function"
+  plural = "" if written.num_functions == 1 else "es" if style == "nnx" else "s"
   remarks().print(
-    f"{written.folder / 'model.py'}: {written.num_lines} lines, {written.num_functions} functions or classes. "
+    f"{written.folder / 'model.py'}: {written.num_lines} lines, {written.num_functions} {definitions}{plural}. "
     f"`python {written.folder / 'check.py'}` compares it with the original.",
     markup=False,
   )

@@ -124,8 +124,9 @@ def _write(
   write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
   if source.constants:
     write_safetensors(folder / "constants.safetensors", source.constants, metadata={"format": "jax"})
-  stored = {f"input/{name}": value for name, value in examples.items()}
-  stored |= {f"output/{i}": np.asarray(value) for i, value in enumerate(outputs)}
+  stored = {f"input/{value.dtype.name}/{name}": value for name, value in examples.items()}
+  results = [np.asarray(value) for value in outputs]
+  stored |= {f"output/{value.dtype.name}/{i}": value for i, value in enumerate(results)}
   np.savez(folder / "example.npz", allow_pickle=False, **stored)
 
 

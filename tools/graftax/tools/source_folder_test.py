@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from graftax.graphdef_ir import DType
 from graftax.savedmodel_io import read_safetensors
 from graftax.tools.cli import app
 from graftax.tools.examples.digits import model_path
@@ -69,6 +70,19 @@ def test_a_model_that_draws_random_numbers_takes_a_key(write_model, tmp_path):
   write_source(model, tmp_path / "out", signature=None, tags=None, batch="symbolic", shapes=(), force=False)
   assert "def model(x, rng):" in (tmp_path / "out" / "model.py").read_text()
   assert _check(tmp_path / "out").returncode == 0
+
+
+@pytest.mark.parametrize("style", ["jax", "nnx"])
+def test_the_check_reads_bfloat16(style, write_model, tmp_path):
+  if style == "nnx":
+    pytest.importorskip("flax")
+  model = write_model([("x", "Placeholder", []), ("y", "Tanh", ["x"])], {"x": "x:0"}, {"y": "y:0"}, DType.BFLOAT16)
+  write_source(
+    model, tmp_path / "out", signature=None, tags=None, batch="symbolic", shapes=(), style=style, force=False
+  )
+  checked = _check(tmp_path / "out")
+  assert checked.returncode == 0, checked.stderr
+  assert checked.stdout.startswith("equal: 1 result,")
 
 
 def test_source_is_replaced_only_if_asked(tmp_path):
