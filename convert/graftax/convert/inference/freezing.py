@@ -137,7 +137,8 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
   if found is None:
     raise ConversionError(
       f"freeze: got {fn!r:.200}; expected a function with parameters that graftax.convert.convert, or convert of a "
-      f"SavedModel, returned."
+      f"SavedModel, returned. Compile afterwards: fn, params = model.convert(); frozen = freeze(fn, params); "
+      f"predict = graftax.convert.jit(frozen.fn)."
     )
   program, options = found
   if not isinstance(params, Mapping) or set(params) != set(program.variables):

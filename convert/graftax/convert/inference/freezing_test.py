@@ -220,6 +220,8 @@ def test_a_function_without_parameters_and_other_names_raise():
   fn, params = convert_program(graph)
   with pytest.raises(ConversionError, match="expected a function with parameters"):
     freeze(lambda params, x: x, params)
+  with pytest.raises(ConversionError, match="got <PjitFunction.* Compile afterwards"):
+    freeze(jax.jit(fn), params)
   with pytest.raises(ParameterError, match="'v'"):
     freeze(fn, {"w": 1.0})
 
