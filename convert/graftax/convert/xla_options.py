@@ -46,6 +46,7 @@ def compiler_options(platform: str | None = None, program: ClosedJaxpr | None = 
 
   Raises:
     ValueError: the platform is not known.
+    TypeError: `program` is not a jaxpr.
 
   Example:
     >>> import jax
@@ -60,6 +61,11 @@ def compiler_options(platform: str | None = None, program: ClosedJaxpr | None = 
   """
   if platform is not None and platform not in _PLATFORMS:
     raise ValueError(f"platform={platform!r} is not known; expected one of {_PLATFORMS}.")
+  if program is not None and not isinstance(program, ClosedJaxpr):
+    raise TypeError(
+      f"program={program!r:.200}: expected a jaxpr, such as jax.jit(fn).trace(params, x).jaxpr or "
+      "jax.make_jaxpr(fn)(params, x)."
+    )
   if (platform or jax.default_backend()) != "cpu" or host.machine() not in _MACHINES:
     return {}
   if program is not None and not _gains_from_products(program):

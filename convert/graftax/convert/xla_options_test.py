@@ -71,6 +71,8 @@ def test_other_platforms_have_no_options_and_unknown_ones_raise():
   assert compiler_options("tpu") == compiler_options("cuda") == {}
   with pytest.raises(ValueError, match=r"platform='npu' is not known; expected one of \('cpu',"):
     compiler_options("npu")
+  with pytest.raises(TypeError, match="program=<function .*trace"):
+    compiler_options(program=lambda x: x)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
