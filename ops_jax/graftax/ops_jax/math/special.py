@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
 
+from graftax.ops_jax._core import jax_versions
 from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
@@ -334,7 +335,7 @@ def dawsn(x: Array) -> Array:
   Returns:
     Shape and dtype of `x`.
   """
-  return with_derivative(jsp.dawsn, lambda x, y: 1 - 2 * x * y, x)
+  return with_derivative(jax_versions.dawsn, lambda x, y: 1 - 2 * x * y, x)
 
 
 @register("Expint", ignores=("T",))
