@@ -46,9 +46,12 @@ def test_logarithms_to_base_2_and_polynomials():
 
   def function(x):
     slopes = jax.vmap(jax.grad(lambda x: jnp.log2(x) + jax.scipy.special.ndtri(x)))(x)
-    return slopes, jax.scipy.special.ndtri(x), jax.scipy.special.log_ndtr(-x), jnp.log2(x.astype(jnp.bfloat16))
+    return slopes, jax.scipy.special.ndtri(x), jax.scipy.special.log_ndtr(-x)
 
   check_plain_ops(function, x, rtol=2e-5)
+  # Without the primitive it is a quotient, which XLA rounds to bfloat16 once and TensorFlow twice, by at most 2**-7.
+  is_primitive = "log2" in str(jax.make_jaxpr(jnp.log2)(x))
+  check_plain_ops(lambda x: jnp.log2(x.astype(jnp.bfloat16)), x, rtol=2e-5 if is_primitive else 2**-7)
   check_plain_ops(lambda x: (jnp.log2(x), lax.digamma(jnp.maximum(x, 0))), _FLOATS)
 
 
