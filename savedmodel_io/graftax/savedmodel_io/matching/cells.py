@@ -1,7 +1,7 @@
 """Recurrent cells: TensorFlow's gates in the order, and in the arrays, that a target's cell has."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graftax.savedmodel_io.matching.layers import Layer, Leaf
@@ -118,10 +118,11 @@ def _cells(layers: Sequence[Layer]) -> list[_Cell]:
     other = by_scope.get(scope)
     if last != "recurrent" or other is None or not {"kernel"} <= layer.leaves.keys() & other.leaves.keys():
       continue
-    kernel, state = other.leaves["kernel"], layer.leaves["kernel"]
-    units, width = (*state.shape, 0)[:2]
-    if len(kernel.shape) == len(state.shape) == 2 and kernel.shape[1] == width and width // units in _NUM_GATES:
-      found.append(_Cell(scope, kernel, state, other.leaves.get("bias"), width // units, (layer, other)))
+    kernel, state, bias = other.leaves["kernel"], layer.leaves["kernel"], other.leaves.get("bias")
+    width = kernel.shape[-1]
+    num_gates = next((n for n in _NUM_GATES if state.shape == (width // n, width) and width % n == 0), None)
+    if num_gates and len(kernel.shape) == 2 and (bias is None or bias.shape in ((width,), (2, width))):
+      found.append(_Cell(scope, kernel, state, bias, num_gates, (layer, other)))
   return found
 
 
@@ -185,9 +186,12 @@ def _guesses(cell: _Cell, place: _Place) -> list[_Guess]:
   if len(place.kernels) not in (1, gates):
     return []
   width = cell.state.shape[1] // len(place.kernels)
+  biases = {leaf.shape for leaf in (*place.biases, *place.state_biases) if leaf is not None}
+  if not biases <= {(width,)} or (place.apart is not None and place.apart.shape != (cell.state.shape[1] // gates,)):
+    return []
   shapes = ((cell.kernel.shape[0], width), (cell.state.shape[0], width))
-  found = (place.kernels[0].shape, place.states[0].shape)
-  layouts = [flag for flag in (False, True) if found == tuple(shape[::-1] if flag else shape for shape in shapes)]
+  found = [{leaf.shape for leaf in leaves} for leaves in (place.kernels, place.states)]
+  layouts = [flag for flag in (False, True) if found == [{shape[::-1] if flag else shape} for shape in shapes]]
   aparts = range(gates) if place.apart is not None else (-1,)
   return [
     _Guess(order, flag, apart)
@@ -203,7 +207,7 @@ def _made(cell: _Cell, place: _Place) -> Layer:
   guesses = _guesses(cell, place)
   for role, leaf in place.leaves().items():
     _, kind, part = role.split("/")
-    source = _SOURCES[kind](cell)
+    source = _source(cell, place, kind, int(part))
     if source is None:
       continue
     recipes = tuple(Recipe((source.name,), _steps(cell, place, kind, int(part), guess)) for guess in guesses)
@@ -211,13 +215,13 @@ def _made(cell: _Cell, place: _Place) -> Layer:
   return Layer(cell.scope, leaves)
 
 
-_SOURCES: Mapping[str, Callable[[_Cell], Leaf | None]] = {
-  "kernel": lambda cell: cell.kernel,
-  "state": lambda cell: cell.state,
-  "bias": lambda cell: cell.bias,
-  "state_bias": lambda cell: cell.bias,
-  "apart": lambda cell: cell.bias,
-}
+def _source(cell: _Cell, place: _Place, kind: str, part: int) -> Leaf | None:
+  """Returns the parameter that a part of the target's cell is made of; None if the cell has none for it."""
+  if kind in ("kernel", "state"):
+    return cell.kernel if kind == "kernel" else cell.state
+  # The target adds its two biases: a bias without a row for the state is only one of them.
+  is_second = kind == "apart" or (kind == "state_bias" and place.biases[part] is not None)
+  return None if is_second and cell.bias is not None and len(cell.bias.shape) == 1 else cell.bias
 
 
 def _steps(cell: _Cell, place: _Place, kind: str, part: int, guess: _Guess) -> tuple[Step, ...]:

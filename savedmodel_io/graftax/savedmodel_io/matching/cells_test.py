@@ -128,6 +128,41 @@ def test_a_cell_with_gates_in_another_order_has_no_rows_for_rename():
   assert list(matching.table) == ["dense/kernel"]
 
 
+def test_a_bias_without_a_row_for_the_state_is_one_of_two_biases():
+  """The cell of the target adds both of its biases."""
+
+  def target_fn(tree, x):
+    return _other_lstm({**tree, "cell": {**tree["cell"], "b": tree["cell"]["b_ih"] + tree["cell"]["b_hh"]}}, x)
+
+  cell = {"w_ih": jnp.zeros((4 * _UNITS, _INPUTS)), "w_hh": jnp.zeros((4 * _UNITS, _UNITS))}
+  cell |= dict.fromkeys(("b_ih", "b_hh"), jnp.zeros(4 * _UNITS))
+  target, x = {"cell": cell, "out": {"w": jnp.zeros((_UNITS, 5))}}, _random(4, _INPUTS)
+  matching = match(_LSTM, target, fn=_lstm, target_fn=target_fn, args=(x,))
+  assert matching.missing == ("cell/b_hh",)
+  assert not matching.ambiguous
+  np.testing.assert_allclose(target_fn(matching.apply(partial=True), x), _lstm(_LSTM, x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ("kernel", "state", "bias", "places"),
+  [
+    pytest.param((3, 13), (4, 13), (13,), {"w_ih": (13, 3), "w_hh": (13, 4), "b": (13,)}, id="no-whole-gates"),
+    pytest.param((3, 0), (0, 0), (0,), {"w_ih": (0, 3), "w_hh": (0, 0), "b": (0,)}, id="no-units"),
+    pytest.param((3, 8), (2, 8), (1, 8), {"w_ih": (8, 3), "w_hh": (8, 2), "b": (8,)}, id="one-row-of-biases"),
+    pytest.param((3, 8), (2, 8), (3, 8), {"w_ih": (8, 3), "w_hh": (8, 2), "b": (8,)}, id="three-rows-of-biases"),
+    pytest.param((3, 8), (2, 8), (8,), {"w_ih": (8, 3), "w_hh": (8, 2), "b": (7,)}, id="other-bias-in-target"),
+    pytest.param((3, 6), (2, 6), (2, 6), {"w_ih": (3, 6), "w_hh": (2, 6), "b": (2, 6)}, id="both-rows-in-target"),
+  ],
+)
+def test_recipes_of_arrays_that_resemble_a_cell_have_the_shapes_of_the_target(kernel, state, bias, places):
+  params = {"rnn/kernel": _random(*kernel), "rnn/recurrent_kernel": _random(*state), "rnn/bias": _random(*bias)}
+  matching = match(params, {"rnn": {name: np.zeros(shape) for name, shape in places.items()}})
+  options = {name: way.options for name, way in matching.ambiguous.items()}
+  options |= {name: (placement.recipe,) for name, placement in matching.placed.items()}
+  for name, recipes in options.items():
+    assert {recipe.make(params).shape for recipe in recipes} == {matching.target_shape(name)}
+
+
 def test_two_parallel_cells_are_tried_in_the_same_order():
   """One side returns all states and the other the last one, so only the layer after both cells can be compared."""
   sides = {"there": _GRU, "back": _cell_params(3, (2, 3 * _UNITS))}
