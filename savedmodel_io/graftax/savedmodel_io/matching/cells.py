@@ -106,7 +106,7 @@ def _without(layers: Sequence[Layer], gone: Collection[int]) -> list[Layer]:
 
 
 def _is_free(layers: Iterable[Layer], given: Collection[str]) -> bool:
-  return all(leaf.name not in given for layer in layers for leaf in layer.leaves.values())
+  return not any(layer.has_any(given) for layer in layers)
 
 
 def _cells(layers: Sequence[Layer]) -> list[_Cell]:

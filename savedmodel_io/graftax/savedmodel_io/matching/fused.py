@@ -28,19 +28,15 @@ def with_fused_layers(sources: Sequence[Layer], targets: Sequence[Layer], given:
     sources, targets: the layers.
     given: names on both sides that the caller's table decides: these layers stay as they are.
   """
-  alone = [layer for layer in sources if _has(layer, given)]
-  free = [layer for layer in sources if not _has(layer, given)]
-  fused_targets = [layer for layer in targets if _is_fused(layer) and not _has(layer, given)]
+  alone = [layer for layer in sources if layer.has_any(given)]
+  free = [layer for layer in sources if not layer.has_any(given)]
+  fused_targets = [layer for layer in targets if _is_fused(layer) and not layer.has_any(given)]
   fused_sources = [layer for layer in free if _is_fused(layer)]
   if fused_targets and not fused_sources:
     return [*alone, *_together(free)]
   if fused_sources and not fused_targets:
     return [*alone, *(part for layer in free for part in (_apart(layer) if _is_fused(layer) else [layer]))]
   return list(sources)
-
-
-def _has(layer: Layer, names: Collection[str]) -> bool:
-  return any(leaf.name in names for leaf in layer.leaves.values())
 
 
 def _is_fused(layer: Layer) -> bool:

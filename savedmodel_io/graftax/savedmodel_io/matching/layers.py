@@ -1,6 +1,6 @@
 """Parameters grouped into layers: a kernel with its bias, the four arrays of a batch normalization."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,6 +67,10 @@ class Layer:
   def main(self) -> Leaf:
     """The parameter that tells most about the layer."""
     return next((self.leaves[name] for name in _MAIN_ROLES if name in self.leaves), next(iter(self.leaves.values())))
+
+  def has_any(self, names: Collection[str]) -> bool:
+    """Returns whether one of its parameters has one of the names."""
+    return any(leaf.name in names for leaf in self.leaves.values())
 
 
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
