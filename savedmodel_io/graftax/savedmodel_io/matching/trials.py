@@ -1,7 +1,7 @@
 """Ways between which nothing else decides, tried: the right one gives what TensorFlow's layer gives."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -182,7 +182,8 @@ class _Trials:
       else:
         return
 
-  def _exchanges(self, place: int) -> list[dict[int, Way]]:
+  def _exchanges(self, place: int) -> Iterator[dict[int, Way]]:
+    """Yields exchanges of layers near one, those of the nearest pairs first."""
     near = [k for k in range(max(0, place - _REACH), min(len(self.ways), place + _REACH)) if k not in self.open]
     found: list[dict[int, Way]] = []
     for k in near:
@@ -190,36 +191,26 @@ class _Trials:
         if j > k and not {"names", "table"} & {*self.evidence[k], *self.evidence[j]}:
           ways = [(one, other) for one in self._other(k, j) for other in self._other(j, k)]
           found.extend({k: one, j: other} for one, other in ways[:4])
-    found.sort(key=lambda pair: sum(abs(k - place) for k in pair))
-    return [*found, *self._permutations(near)]
+    yield from sorted(found, key=lambda pair: sum(abs(k - place) for k in pair))
+    yield from self._permutations([k for k in near if not {"names", "table"} & {*self.evidence[k]}])
 
-  def _permutations(self, near: Sequence[int]) -> list[dict[int, Way]]:
-    """Returns the exchanges of three or four parallel layers in which none keeps its place."""
-    pairs = {(k, j) for k, j in itertools.combinations(near, 2) if self._are_exchangeable(k, j)}
-    groups = [
-      group
-      for size in (3, 4)
-      for group in itertools.combinations(near, size)
-      if pairs.issuperset(itertools.combinations(group, 2))
-    ]
-    return [
-      {k: self._other(k, j)[0] for k, j in zip(group, other, strict=True)}
-      for group in groups
-      for other in itertools.permutations(group)
-      if all(k != j for k, j in zip(group, other, strict=True))
-    ]
+  def _permutations(self, near: Sequence[int]) -> Iterator[dict[int, Way]]:
+    """Yields the exchanges of three or four parallel layers in which none keeps its place."""
+    pairs = {(k, j) for k, j in itertools.combinations(near, 2) if self._are_siblings(k, j)}
+    for group in itertools.chain(itertools.combinations(near, 3), itertools.combinations(near, 4)):
+      if not pairs.issuperset(itertools.combinations(group, 2)):
+        continue
+      for other in itertools.permutations(group):
+        if all(k != j for k, j in zip(group, other, strict=True)):
+          yield {k: self._other(k, j)[0] for k, j in zip(group, other, strict=True)}
 
-  def _are_exchangeable(self, k: int, j: int) -> bool:
-    named = {"names", "table"} & {*self.evidence[k], *self.evidence[j]}
-    return not named and self._are_parallel(k, j) and bool(self._other(k, j)) and bool(self._other(j, k))
-
-  def _with_open(self, place: int, pairs: Sequence[dict[int, Way]]) -> list[dict[int, Way]]:
-    """Returns exchanges, each with every way of the layer after them if that is open."""
+  def _with_open(self, place: int, exchanges: Iterable[dict[int, Way]]) -> Iterator[dict[int, Way]]:
+    """Yields exchanges, each with every way of the layer after them if that is open."""
     if place not in self.open:
-      return list(pairs)
-    return [
-      {**pair, place: way} for pair in pairs if place not in pair for way in self.choices[place].ways if way.recipes
-    ]
+      yield from exchanges
+      return
+    ways = [way for way in self.choices[place].ways if way.recipes]
+    yield from ({**pair, place: way} for pair in exchanges if place not in pair for way in ways)
 
   def _other(self, k: int, j: int) -> list[Way]:
     """Returns the ways to make layer k of what j is made of, those with the same steps as now first."""
@@ -296,12 +287,13 @@ class _Trials:
     return agreed
 
   def _siblings(self, k: int) -> list[int]:
-    """Returns the layers that could be exchanged for one, and whose results go to the same layers."""
-    return [
-      j
-      for j in range(max(0, k - _REACH), min(len(self.ways), k + _REACH))
-      if j != k and self._are_parallel(k, j) and self._other(k, j) and self._other(j, k)
-    ]
+    """Returns the layers near one that could be exchanged for it."""
+    near = range(max(0, k - _REACH), min(len(self.ways), k + _REACH))
+    return [j for j in near if j != k and self._are_siblings(k, j)]
+
+  def _are_siblings(self, k: int, j: int) -> bool:
+    """Returns whether two layers can be exchanged for each other, and their results go to the same layer."""
+    return self._are_parallel(k, j) and bool(self._other(k, j)) and bool(self._other(j, k))
 
   def _are_parallel(self, k: int, j: int) -> bool:
     """Returns whether results of two layers go to the same one, and neither of them to the other."""
