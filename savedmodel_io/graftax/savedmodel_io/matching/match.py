@@ -268,8 +268,9 @@ def match(
     tolerance: the largest difference of a layer's results that counts as none, relative to the largest number.
 
   Raises:
-    MatchError: the target has no parameters, or two of the same name, only one of the functions is given, or a row of
-      the table names no parameter or no place, or a place that the parameter does not fit.
+    MatchError: the target has no parameters, or two of the same name; only one of the functions is given; or a row of
+      the table names a parameter or a place that does not exist, or a place of a shape that no layout of the parameter
+      has.
 
   Example:
       >>> params = {"dense/kernel": np.ones((3, 4)), "dense/bias": np.zeros(4)}
@@ -329,17 +330,17 @@ def _read_table(
   """Returns which parameter each row is for.
 
   Raises:
-    MatchError: a row fits no parameter, or maps one to what is no place of the target.
+    MatchError: a row has the name of no parameter, or maps a parameter to a name that the target does not have.
   """
   report = rename(params, table)[1]
   if report.unused:
     raise MatchError(f"match: no parameter has the name of the row {report.unused[0]!r} of table.")
   for old, new in report.matched.items():
     if old in learned and new not in places:
-      names = ", ".join(map(repr, difflib.get_close_matches(new, places, cutoff=0.3)))
+      names = ", ".join(map(repr, difflib.get_close_matches(new, places, cutoff=0.3) or [*places][:1]))
       raise MatchError(
-        f"match: table maps {old!r} to {new!r}, which is not a parameter of the target. Give one of its names, such "
-        f"as {names or repr(next(iter(places)))}."
+        f"match: table maps {old!r} to {new!r}, which is not a parameter of the target. "
+        + (f"Give one of its names, such as {names}." if names else "It has no parameters that are learned.")
       )
     if old not in learned and old in table:
       raise MatchError(

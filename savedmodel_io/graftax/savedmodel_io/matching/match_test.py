@@ -411,6 +411,11 @@ def test_rows_of_the_table_that_fit_nothing_are_refused(table, message):
     match(params, {"d": {"weight": np.zeros((3, 4))}}, table=table)
 
 
+def test_a_row_of_the_table_for_a_target_of_counters_is_refused():
+  with pytest.raises(MatchError, match="'d/wait', which is not a parameter .* has no parameters that are learned"):
+    match({"d/kernel": _random(4, 5)}, {"count": np.zeros(3)}, table={"d/kernel": "d/wait"})
+
+
 def test_a_row_of_the_table_is_for_a_whole_kernel():
   parts = ("query", "key", "value")
   target = {name: {"kernel": np.zeros((4, 4))} for name in parts}
