@@ -58,7 +58,7 @@ def problem(row: dict[str, Any]) -> str:
   if "error" in row:
     return str(row["error"])
   for kind, most in _TOLERANCES.items():
-    if not row[kind] <= most:
+    if kind in row and not row[kind] <= most:
       return f"{kind} differs by {row[kind]:.2g}"
   if row["written_instructions"] > _MOST_INSTRUCTIONS * row["instructions"]:
     return f"{row['written_instructions']} instructions instead of {row['instructions']}"
@@ -92,7 +92,7 @@ def main() -> int:
       f"{row['recovered']:.0%}",
       f"{row['written_instructions'] / max(1, row['instructions']):.3f}",
       f"{row['value']:.1g}",
-      f"{row['gradient']:.1g}" if row["gradient"] is not False else "",
+      f"{row['gradient']:.1g}" if "gradient" in row else "",
     ]
     for row in right
   ]

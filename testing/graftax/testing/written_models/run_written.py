@@ -58,7 +58,7 @@ def nested(flat: dict[str, np.ndarray]) -> Any:
 def flattened(tree: Any, path: str = "") -> dict[str, Any]:
   """Returns the leaves of nested arrays by the paths that `nested` reads."""
   if isinstance(tree, dict):
-    pairs = [(key, inner) for key, inner in tree.items()]
+    pairs = list(tree.items())
   elif isinstance(tree, list):
     pairs = [(f"[{i}]", inner) for i, inner in enumerate(tree)]
   else:
@@ -133,16 +133,20 @@ def run(folder: pathlib.Path) -> dict[str, Any]:
 
   compiled = jax.jit(function).lower(flat, *inputs).compile()
   found = {f"value/{i}": leaf for i, leaf in enumerate(jax.tree.leaves(compiled(flat, *inputs)))}
-  if facts["gradient"]:
+  if facts["has_gradient"]:
     of_params, of_inputs = gradients(function, flat, inputs)
     found |= {f"gradient/params/{k}": v for k, v in of_params.items()}
     found |= {f"gradient/inputs/{k}": v for k, v in of_inputs.items()}
-  differences = dict.fromkeys(("value", "gradient"), 0.0)
-  names = {kind: {n for n in wanted if n.startswith(kind)} for kind in differences}
-  if names["value"] != {n for n in found if n.startswith("value")} or not names["gradient"] <= set(found):
+  names = {kind: {n for n in wanted if n.startswith(kind)} for kind in ("value", "gradient")}
+  if (
+    not names["value"]
+    or names["value"] != {n for n in found if n.startswith("value")}
+    or not names["gradient"] <= set(found)
+  ):
     raise RuntimeError(f"results {sorted(found)[:9]} instead of {sorted(wanted)[:9]}")
-  for kind, some in names.items():
-    differences[kind] = max((difference(found[name], wanted[name]) for name in some), default=0.0)
+  differences = {
+    kind: max(difference(found[name], wanted[name]) for name in some) for kind, some in names.items() if some
+  }
   return {"instructions": instructions(compiled), **differences}
 
 

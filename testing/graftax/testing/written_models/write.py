@@ -1,4 +1,4 @@
-"""Writes models as source, with its values, derivatives and the size of the compiled program."""
+"""Writes models as source, with their values, derivatives and the sizes of the compiled programs."""
 
 import functools
 import json
@@ -10,12 +10,15 @@ import jax
 import numpy as np
 
 from graftax.convert import to_source
+from graftax.testing.harness.errors import error_text
 from graftax.testing.written_models.run_written import flattened, gradients, instructions, write_arrays
 from graftax.testing.written_models.subjects import Subject, subject
 
 __all__ = ["write"]
 
 # Any in this module: nested parameters and results.
+
+_MAX_DETAIL = 1000
 
 
 def write(given: Subject, folder: Path) -> dict[str, Any]:
@@ -43,7 +46,7 @@ def write(given: Subject, folder: Path) -> dict[str, Any]:
   _store(folder / "inputs.npz", {str(i): x for i, x in enumerate(inputs)})
   facts = {
     "x64": given.x64,
-    "gradient": given.gradient,
+    "has_gradient": given.gradient,
     "has_parameters": bool(source.tree),
     "has_constants": bool(source.constants),
     "lines": len(source.text.splitlines()),
@@ -67,7 +70,7 @@ def main() -> None:
       with subject(name, Path(modules)) as given:
         write(given, Path(folder))
     except Exception as e:
-      (Path(folder) / "facts.json").write_text(json.dumps({"error": f"{type(e).__name__}: {e}"}), encoding="utf-8")
+      (Path(folder) / "facts.json").write_text(json.dumps({"error": error_text(e, _MAX_DETAIL)}), encoding="utf-8")
     jax.clear_caches()
 
 
