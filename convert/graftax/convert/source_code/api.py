@@ -42,11 +42,11 @@ class Source:
 
   Attributes:
     text: the module; it imports jax and numpy, and flax for modules.
-    name: the function in it, or the class.
+    name: of the function in it, or of the class.
     tree: how it nests parameters; leaves are paths in the original parameters, as tuples of keys.
-    constants: arrays that are too large for a text, by name. If there are some, they are the function's first argument
-      after the parameters, or the class's.
-    recovered: the share of the program's operations that recovered calls such as `jax.nn.softmax` are, from 0 to 1.
+    constants: arrays that are too large for a text, by name. If there are any, the function or the class takes them
+      as the argument after the parameters.
+    recovered: the share of the program's operations that became calls such as `jax.nn.softmax`, from 0 to 1.
   """
 
   text: str
@@ -78,7 +78,7 @@ class Source:
     return nested(self.tree)
 
   def function(self) -> Callable[..., Any]:
-    """Returns the function in the text, which this runs; or the class, of parameters and then constants."""
+    """Runs the text and returns its function, or its class, which is made of parameters and then constants."""
     names: dict[str, Any] = {}
     exec(compile(self.text, f"<{self.name}>", "exec"), names)
     found: Callable[..., Any] = names[self.name]
@@ -109,7 +109,7 @@ def to_source(
     **example_kwargs: arguments that are passed by name.
 
   Raises:
-    InputError: `name` is no name that a function may have, or there is no such style.
+    InputError: `name` cannot be the name of a function, or `style` is unknown.
     SourceError: `fn` calls back to Python, runs what only graftax can run, is nested too deep, or has arguments or
       results that are not dicts, lists, tuples, None and arrays.
 
@@ -298,7 +298,7 @@ class _Program:
     return results[0], new
 
   def tensors(self) -> Iterator[tuple[Value, str, list[str | int]]]:
-    """Yields each array that is no parameter, with the argument and the keys where it is."""
+    """Yields each array that is not a parameter, with its argument and its keys in that argument."""
     for value, path in zip(self.inputs, self._paths, strict=True):
       if value.parameter is None:
         keys = [_key(step) for step in path[1:]]
@@ -323,7 +323,7 @@ def _spec(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def _check_result(leaf: Any) -> None:
-  """Raises if a result is no array."""
+  """Raises a `SourceError` if a result is not an array of numbers."""
   if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
     raise SourceError(f"a result is {leaf!r}, a {type(leaf).__name__}, and not an array; return arrays alone.")
   if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "OSUV" and not jnp.issubdtype(leaf.dtype, np.number):
@@ -331,7 +331,7 @@ def _check_result(leaf: Any) -> None:
 
 
 def _trainable(fn: Callable[..., Any], parameters: Any) -> dict[tuple[str, ...], bool]:
-  """Returns which parameters are trained, of those that know it themselves or are variables of a converted function."""
+  """Returns whether parameters are trained: those with `trainable` as an attribute, and converted variables."""
   known: dict[tuple[str, ...], bool] = {
     (str(name),): spec.trainable for name, spec in getattr(fn, "variables", {}).items()
   }
@@ -361,7 +361,7 @@ def _argument_names(fn: Callable[..., Any], count: int, named: Sequence[str], ha
     pass
   found = found[:count]
   if has_parameters and not found:
-    found = ["parameters"]  # which the text calls otherwise
+    found = ["parameters"]  # only for positions: the text has its own name for them
   found += [f"x{i}" if count > 1 + has_parameters else "x" for i in range(len(found), count)]
   names: list[str] = []
   for name in found:

@@ -10,7 +10,7 @@ __all__ = ["join_products"]
 
 
 def join_products(block: Block) -> None:
-  """Lets products read and return arrays of any rank, in place; reshapes that are left over are not read any more."""
+  """Joins products with the reshapes around them, in place; reshapes of operands stay behind and may have no reader."""
   producers = {value: equation for equation in block.equations for value in equation.outputs}
   counts = Counter(uses(block))
   reshapes = {e.inputs[0]: e for e in block.equations if _is_reshape(e) and isinstance(e.inputs[0], Value)}
@@ -28,7 +28,7 @@ def join_products(block: Block) -> None:
 
 
 def _joined(product: Equation, after: Equation | None, producers: dict[Value, Equation]) -> bool:
-  """Writes a product with the fewest reshapes, in place, and returns whether it has another form then."""
+  """Writes a product with the fewest reshapes, in place, and returns whether that changed it."""
   (contracted, batched), out = product.settings["dimension_numbers"], product.outputs
   left, right = product.inputs
   if any(batched) or tuple(map(tuple, contracted)) != ((len(left.shape) - 1,), (0,)):

@@ -39,7 +39,7 @@ _LINEAR_CALL = "graftax_linear_call"
 
 
 def is_stored(equation: Any) -> bool:
-  """Returns whether an equation calls a function whose gradient is a function that an artifact stores."""
+  """Returns whether an equation calls a function whose gradient is stored in an artifact."""
   if equation.primitive.name == _LINEAR_CALL:
     return True
   if equation.primitive.name not in ("custom_jvp_call", "graftax_call_with_tangents"):
@@ -51,7 +51,7 @@ def is_stored(equation: Any) -> bool:
 
 
 def primal(equation: Any) -> ClosedJaxpr:
-  """Returns the function that such an equation calls, without its rule, of the inputs that are no literals."""
+  """Returns the function that such an equation calls, without its rule. Literals are not among its arguments."""
   inputs, specs = _inputs(equation)
   return jax.make_jaxpr(_primal(equation, inputs))(*specs)
 

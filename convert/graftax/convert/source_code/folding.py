@@ -47,7 +47,7 @@ class Folded:
     return self.functions[self._index[id(source)]]
 
   def main(self, function: Function, prelude: dict[Value, ast.expr], arguments: list[str]) -> Printed:
-    """Returns the outermost function, which is no other function's equal."""
+    """Returns the outermost function, which is never joined with an equal one."""
     self._loops(function.block)
     printed = self._printer.function(function, prelude, arguments)
     self._number(printed, function)

@@ -118,7 +118,7 @@ def grouped(
   Args:
     block: the program. Values with a `parameter` are parameters.
     name: of the function.
-    dissolved: scopes that are no functions.
+    dissolved: scopes that do not become functions.
     scopes: its scopes.
   """
   totals = Counter(value for value in uses(block))

@@ -34,13 +34,13 @@ def checked_name(name: str) -> str:
   """Returns the name of a function as Python reads it.
 
   Raises:
-    InputError: Python has no such names, or the text may read something else by it.
+    InputError: it is not an identifier, or the text uses it for something else.
   """
   normal = unicodedata.normalize("NFKC", name)
   if not normal.isidentifier() or normal in _RESERVED:
     raise InputError(
-      f"name={name!r}: expected a name of Python that is no keyword, and neither a builtin nor a name that the text "
-      "uses for modules and parameters."
+      f"name={name!r}: expected an identifier other than Python's keywords and builtins, and other than "
+      "jax, jnp, lax, np, nnx, p, params and constants, which the text uses itself."
     )
   return normal
 
@@ -93,7 +93,7 @@ def _function_name(instances: Sequence[Function | Rule]) -> str:
   return identifier(words.most_common(1)[0][0].lower(), "layer") if words else "layer"
 
 
-# A function of numbered scopes that is larger than this is called what these are, such as a layer, not what is in it.
+# A function of numbered scopes with more equations than this is named after the scopes, not after what is in them.
 _MOST_EQUATIONS = 12
 
 
@@ -152,7 +152,7 @@ def keys_of(
 
 
 def plural(name: str) -> str:
-  """Returns what several are called."""
+  """Returns the plural of a name."""
   return name if name.endswith("s") else name + "s"
 
 

@@ -22,7 +22,7 @@ _MAX_INLINE = 60
 
 
 def marked(kind: str, *parts: object) -> str:
-  """Returns a name that is no name of Python."""
+  """Returns a placeholder for a name; Python has no such names, so it cannot be mistaken for one."""
   return _MARK.join(["", kind, *map(str, parts)])
 
 

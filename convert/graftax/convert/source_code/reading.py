@@ -31,7 +31,7 @@ _RULES = {
 # Arrays of this many elements are written into the text.
 _MAX_ELEMENTS = 16
 _SCOPE_PARTS = re.compile(r"/(?![^()]*\))")
-# Of a lifted module: returns its operands, and refuses other platforms. Source is for all of them.
+# In a lifted module: returns its operands, or raises on other platforms. It is left out, so that source runs on all.
 _PLATFORM_CHECK = "stablehlo_platform_check"
 _HOST = ("pure_callback", "io_callback", "debug_callback", "debug_print", "python_callback", "infeed", "outfeed")
 
@@ -106,7 +106,8 @@ class Reader:
       if name in _CALLS:
         closed, called = _closed(equation.params[_CALLS[name]]), str(equation.params.get("name", ""))
       elif name in _RULES and self._within_rules and self._is_stored(equation):
-        # Each stored gradient has a stored gradient, without an end. From the second order on, code is differentiated.
+        # A stored gradient has a stored gradient itself, and so on without end. From the second order on, JAX
+        # differentiates the code.
         closed, operands = derivatives.primal(equation), _distinct(equation, operands)
       if closed is not None:
         inner = dict(zip(closed.jaxpr.invars, operands, strict=True))
@@ -130,7 +131,7 @@ class Reader:
         "Convert the part without callbacks, or remove debugging calls."
       )
     if name in _RULES:
-      # A stored gradient is for reverse mode alone, whatever JAX can do with it.
+      # A stored gradient is a gradient of reverse mode only, although its equation may have a rule for forward mode.
       rule = self._rule(equation, "vjp" if self._is_stored(equation) else _RULES[name])
       return Equation("custom_" + rule.kind, _distinct(equation, operands), outputs, {"rule": rule}, {}, path)
     if name == "scan":
@@ -271,7 +272,7 @@ def _made(array: np.ndarray) -> Equation | None:
 
 
 def _distinct(equation: Any, operands: Sequence[Operand]) -> list[Operand]:
-  """Returns the operands that are no literals, each once."""
+  """Returns the operands without literals and without repetitions."""
   distinct = dict.fromkeys(v for v in equation.invars if not isinstance(v, JaxLiteral))
   return [operands[equation.invars.index(v)] for v in distinct]
 

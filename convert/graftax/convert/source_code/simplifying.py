@@ -189,7 +189,7 @@ def _canonical(equation: Equation, producers: dict[Value, Equation]) -> None:
 
 
 def _without_neutral(equation: Equation, producers: dict[Value, Equation]) -> None:
-  """Makes a broadcast of `x & True` and `x | False`."""
+  """Replaces `x & True` and `x | False` by a broadcast of `x`, in place."""
   out = equation.outputs[0]
   for this, other in (equation.inputs, equation.inputs[::-1]):
     number = _broadcast_source(this, producers)

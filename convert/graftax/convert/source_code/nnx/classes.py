@@ -14,7 +14,7 @@ __all__ = ["Members", "as_class", "class_name", "members_of", "module_keys", "wi
 
 Key = tuple[str, ...]
 
-# Attributes that `nnx.Module` has or may have.
+# Attributes that `nnx.Module` has in some versions of flax, and `self`.
 _TAKEN = (
   "eval",
   "iter_children",
@@ -39,9 +39,9 @@ class Members:
   """The attributes of a class.
 
   Attributes:
-    leaves: variables, in the order of `Printed.leaves`.
-    subs: modules, and lists of them, in the order of `Printed.subs`.
-    constants: of the outermost class: names of constants by those of attributes.
+    leaves: names of variables, in the order of `Printed.leaves`.
+    subs: names of modules and of lists of modules, in the order of `Printed.subs`.
+    constants: names of constants, by the names of their attributes; only the outermost class has constants.
     statements: the body of `__init__`.
   """
 
@@ -63,7 +63,7 @@ class Members:
 
 
 def module_keys(printed: Printed, folded: Folded, names: Sequence[str]) -> tuple[list[Key], list[Key]]:
-  """Returns the keys of a class's own parameters, and those of the modules in it.
+  """Returns where `params` holds a class's own parameters, and where those of the modules in it.
 
   Args:
     printed: the function.
@@ -105,10 +105,10 @@ def members_of(
 
   Args:
     printed: the function.
-    keys: of its own parameters, and of the functions that it calls.
-    kinds: the types of its own parameters.
-    class_of: returns the class of a function that it calls.
-    constants: names of constants, for the outermost function.
+    keys: where `params` holds its own parameters, and where those of the functions that it calls.
+    kinds: "Param", "BatchStat" or "Variable" for each of its own parameters: the class in `flax.nnx`.
+    class_of: returns the name of the class of a function that it calls.
+    constants: names of constants, which only the outermost function has.
   """
   taken: list[str] = [*_TAKEN]
 
@@ -142,7 +142,7 @@ def members_of(
 
 
 def as_class(function: ast.FunctionDef, name: str, members: Members, is_outermost: bool) -> ast.ClassDef:
-  """Returns a class whose call is a function with names. The outermost one makes arrays of JAX of what it is given."""
+  """Returns a class whose `__call__` is a function. The outermost one converts what it is given to arrays of JAX."""
   body: list[ast.stmt] = []
   if members.statements:
     given = ["params"] * bool(members.leaves or members.subs) + ["constants"] * bool(members.constants)
@@ -173,7 +173,7 @@ class _Calls(ast.NodeTransformer):
 
 
 class _Direct(ast.NodeTransformer):
-  """Leaves out `[...]` of variables whose values are read anyway: by arithmetic, and by attributes of arrays."""
+  """Leaves out `[...]` of variables in arithmetic and before attributes of arrays: flax reads their values there."""
 
   def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
     self.generic_visit(node)

@@ -12,7 +12,7 @@ _Needs = Mapping[int, frozenset[int]]
 
 
 def together(block: Block, cut: Mapping[_Path, _Path]) -> list[Equation]:
-  """Returns the equations of a block, each scope in one piece unless one needs results of the other and conversely.
+  """Returns the equations of a block with each scope in one piece, except scopes that need results of each other.
 
   Args:
     block: equations. A parameter is assigned after all that read it.

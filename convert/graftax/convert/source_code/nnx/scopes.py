@@ -73,7 +73,7 @@ def _modules(block: Block) -> dict[_Path, str]:
 
 
 def _tokens(name: str, siblings: list[str]) -> list[str]:
-  """Returns a name in parts; a number that tells siblings of one name apart is no part."""
+  """Returns a name in parts; a number that distinguishes it from a sibling stays with the part before it."""
   match = re.fullmatch(r"(.+)_(\d+)", name)
   if match is not None and match[1] in siblings:
     *first, last = tokens(match[1])

@@ -49,7 +49,7 @@ def _without_cycles(block: Block, updates: Sequence[tuple[Value, Operand]]) -> l
 
 
 def _without_own_derivative(equation: Equation, parameter: Value) -> None:
-  """Stops derivatives at a value that has those of a variable that is not trained, in place."""
+  """Stops derivatives at a new value whose derivative is that of the old one, in place: the variable is not trained."""
   rule = equation.settings.get("rule")
   if not isinstance(rule, Rule) or rule.kind != "jvp" or len(rule.primal.inputs) != 2:
     return
@@ -65,7 +65,7 @@ def kind_of(value: Value, trainable: Mapping[tuple[str, ...], bool], assigned: f
 
   Args:
     value: the parameter.
-    trainable: whether parameters are trained, as far as it is known.
+    trainable: whether parameters are trained; unknown ones are missing.
     assigned: parameters that the program assigns.
   """
   path = value.parameter or ()
