@@ -20,7 +20,7 @@ _IDS = np.array([[1, 0, 3], [2, 2, 1]])
 _KEY = jax.random.key(3)
 
 
-def _check(fn, *args, gradient=True):
+def _check(fn, *args, gradient=True, gradient_atol=1e-6):
   """Compares the function of the text with `fn`: values, gradients and result types."""
   source = to_source(fn, *args)
   given = args
@@ -47,7 +47,7 @@ def _check(fn, *args, gradient=True):
       return jax.jit(jax.grad(call, inexact))
 
     for a, b in zip(total(fn)(*args), total(written)(*given), strict=True):
-      np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6)
+      np.testing.assert_allclose(a, b, rtol=2e-6, atol=gradient_atol)
   return source
 
 
@@ -431,5 +431,5 @@ def test_layers_are_a_loop_though_sums_between_their_parts_have_no_scope():
 def test_reshapes_around_a_product_are_joined_with_it_if_they_fit(left, right, out):
   rng = np.random.default_rng(0)
   arrays = [rng.normal(size=shape).astype(np.float32) for shape in (left, right)]
-  # XLA sums derivatives of some of these in another order: 4.8e-6 was seen beside 44.3.
-  _check(lambda x, y: (x.reshape(-1, 8) @ y.reshape(8, -1)).reshape(out), *arrays, gradient=False)
+  # XLA sums derivatives of the first in another order: 4.8e-6 was measured beside 44.3, a last bit.
+  _check(lambda x, y: (x.reshape(-1, 8) @ y.reshape(8, -1)).reshape(out), *arrays, gradient_atol=1e-5)
