@@ -374,6 +374,27 @@ def test_empty_constants_keep_their_shapes():
   _check(lambda x: (x, np.zeros((0, 3), np.float32), np.zeros((2, 0), np.int32)), _X)
 
 
+@pytest.mark.parametrize("style", ["jax", "nnx"])
+@pytest.mark.parametrize("names", [["[0]"], ["[x]", "x"], ["a/[1]", "a/[0]/b"], ["[]/k", "[0]/k"]])
+def test_no_key_is_a_position_in_a_list(names, style):
+  if style == "nnx":
+    pytest.importorskip("flax")
+  values = {name: np.float32(i + 1) for i, name in enumerate(names)}
+
+  def fn(p, x):
+    for name in names:
+      x = jnp.tanh(x * p[name])
+    return x
+
+  source = to_source(fn, values, _X, style=style)
+  assert all(
+    "[" not in str(key.key) for path, _ in jax.tree.leaves_with_path(source.parameters(values)) for key in path
+  )
+  written, parameters = source.function(), source.parameters(values)
+  got = written(parameters)(_X) if style == "nnx" else written(parameters, _X)
+  np.testing.assert_allclose(got, fn(values, _X), rtol=1e-6)
+
+
 def test_nothing_in_the_working_directory_runs(tmp_path, monkeypatch):
   (tmp_path / "ruff").mkdir()
   (tmp_path / "ruff" / "__init__.py").touch()

@@ -180,12 +180,16 @@ def _components(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def free_key(key: tuple[str, ...], taken: set[tuple[str, ...]]) -> tuple[str, ...]:
-  """Returns a key such that no key is another one's beginning."""
+  """Returns a key such that no key is another one's beginning, without brackets around parts of it.
+
+  Files of parameters have positions in lists as `[0]`, so a part such as this would make a list of its folder.
+  """
   number = 1
-  tried = key or ("w",)
+  key = tuple(part for part in (part.strip("[]") for part in key) if part) or ("w",)
+  tried = key
   while any(tried[: len(t)] == t or t[: len(tried)] == tried for t in taken):
     number += 1
-    tried = (*key[:-1], f"{(key or ('w',))[-1]}_{number}")
+    tried = (*key[:-1], f"{key[-1]}_{number}")
   taken.add(tried)
   return tried
 
