@@ -1,5 +1,6 @@
 """`graftax source`: a signature as Python without graftax, with parameters and a check."""
 
+import ast
 import dataclasses
 import importlib.metadata
 import os
@@ -154,21 +155,36 @@ def _readme(
   handle: str, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], source: Source, style: str
 ) -> str:
   inputs = "\n".join(
-    f"- `{name}`: {spec.dtype.name}[{', '.join(map(str, spec.shape))}]" for name, spec in arguments.items()
+    f"- `{_shown(name)}`: {spec.dtype.name}[{', '.join(map(str, spec.shape))}]" for name, spec in arguments.items()
   )
   held = {"weights": _PARAMETERS_FILE} if source.tree else {}
   held |= {"constants": "constants.safetensors"} if source.constants else {}
-  names = "\n".join(f"| `{new}` | `{old}` |" for new, old in _names(source.tree, ""))
+  names = "\n".join(f"| `{_shown(new)}` | `{_shown(old)}` |" for new, old in _names(source.tree, ""))
   text = (_TEMPLATES / ("README_nnx.md.txt" if style == "nnx" else "README.md.txt")).read_text(encoding="utf-8")
   return text.format(
-    model=Path(handle).name,
-    signature=signature,
+    model=_shown(Path(handle).name),
+    signature=_shown(signature),
     inputs=inputs,
-    arguments=", ".join([*(held if style == "jax" else ()), *arguments]),
+    arguments=", ".join([*(held if style == "jax" else ()), *_argument_names(source)]),
     files=", ".join(f'params.load("{file}")' for file in held.values()),
     names=names,
     jax=importlib.metadata.version("jax"),
   )
+
+
+def _shown(name: str) -> str:
+  """Returns a name for code in Markdown: what would end the code, its cell of a table or its line is its number."""
+  return "".join(c if c.isprintable() and c not in "`|" else f"<U+{ord(c):04X}>" for c in name)
+
+
+def _argument_names(source: Source) -> list[str]:
+  """Returns the names that the text gives the arguments after parameters and constants."""
+  for node in ast.walk(ast.parse(source.text)):
+    if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == source.name:
+      calls = [inner for inner in node.body if isinstance(inner, ast.FunctionDef) and inner.name == "__call__"]
+      function = calls[0] if isinstance(node, ast.ClassDef) else node
+      return [argument.arg for argument in function.args.args if argument.arg not in ("self", "params", "constants")]
+  raise AssertionError(f"internal: the text does not define {source.name}")
 
 
 def _names(tree: Any, path: str) -> list[tuple[str, str]]:

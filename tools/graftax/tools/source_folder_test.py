@@ -72,6 +72,16 @@ def test_a_model_that_draws_random_numbers_takes_a_key(write_model, tmp_path):
   assert _check(tmp_path / "out").returncode == 0
 
 
+def test_names_from_a_file_stay_in_their_lines_and_cells_of_the_readme(write_model, tmp_path):
+  name = "x)`\nimport os | `"
+  model = write_model([("x", "Placeholder", []), ("y", "Tanh", ["x"])], {name: "x:0"}, {"y": "y:0"})
+  write_source(model, tmp_path / "out", signature=None, tags=None, batch="2", shapes=(), force=False)
+  lines = (tmp_path / "out" / "README.md").read_text().splitlines()
+  assert "results = jax.jit(model.model)(x_import_os)" in lines
+  assert any(line.startswith("- `x)<U+0060><U+000A>import os <U+007C> <U+0060>`: float32") for line in lines)
+  assert _check(tmp_path / "out").returncode == 0
+
+
 @pytest.mark.parametrize("style", ["jax", "nnx"])
 def test_the_check_reads_bfloat16(style, write_model, tmp_path):
   if style == "nnx":
