@@ -118,11 +118,11 @@ def _best_ratios(row: StoredBenchmark) -> tuple[str, str]:
   times = _values(row, "time")
   runtimes = [time for name, time in times.items() if name in _RUNTIMES]
   frameworks = [time for name, time in times.items() if not name.startswith(_OURS) and name not in _RUNTIMES]
-  return _ratio(times[_OURS], frameworks), _ratio(times[_OURS], runtimes)
+  return _ratio(times.get(_OURS), frameworks), _ratio(times.get(_OURS), runtimes)
 
 
-def _ratio(ours: float, others: Sequence[float]) -> str:
-  return f"{ours / min(others):.2f}" if others else ""
+def _ratio(ours: float | None, others: Sequence[float]) -> str:
+  return "" if ours is None or not others else f"{ours / min(others):.2f}"
 
 
 def _number(value: float | None, quantity: str) -> str:
