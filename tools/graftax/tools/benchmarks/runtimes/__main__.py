@@ -146,8 +146,12 @@ def _measure(
     if wrong:
       console.print(f"{row}: other values than most: {wrong}", style="red", markup=False)
       differs = True
+    fair = [worker for worker in workers if worker.contestant in able and worker.contestant not in wrong]
+    if not fair:
+      console.print(f"{row}: nobody runs it", style="red", markup=False)
+      differs = True
+      continue
     try:
-      fair = [worker for worker in workers if worker.contestant in able and worker.contestant not in wrong]
       measured.append(measure_row(row, index, fair, seconds))
     except WorkerError as e:
       console.print(f"{row} and the rows after it: {e}", style="red", markup=False)

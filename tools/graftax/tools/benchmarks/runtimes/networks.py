@@ -21,14 +21,12 @@ class Network:
     build: returns the Keras model.
     tensorflow_only: whether it calls TensorFlow's ops, so that Keras cannot build it on JAX.
     train: whether a step of gradient descent is measured, rather than a call.
-    integers: the number of different values of integer inputs.
   """
 
   title: str
   build: Callable[[], Any]
   tensorflow_only: bool = False
   train: bool = False
-  integers: int = 1000
 
 
 def _model(shape: Sequence[int], *layers: Any) -> Any:

@@ -1,5 +1,6 @@
 """Tests the comparison with other runtimes on contestants that only wait."""
 
+import io
 import json
 import math
 import shutil
@@ -7,6 +8,7 @@ import sys
 import time
 
 import pytest
+from rich.console import Console
 
 from graftax.tools.benchmarks.runtimes import __main__ as command
 from graftax.tools.benchmarks.runtimes import workers
@@ -73,6 +75,15 @@ def test_a_contestant_with_other_values_is_found():
   told = {"a": {"values": [1.0, 2.0]}, "b": {"values": [1.001, 2.0]}, "c": {"values": [1.0, 2.1]}}
   assert disagreeing(told) == ["c"]
   assert disagreeing({**told, "c": {"values": [1.0, math.nan]}}) == ["c"]
+  assert disagreeing({**told, "c": {"values": [1.0]}}) == ["c"]
+  assert disagreeing({}) == []
+
+
+def test_a_row_that_nobody_runs_is_left_out():
+  prepared = {"TFLite": [{"failed": "no such op"}]}
+  console = Console(file=io.StringIO())
+  assert command._measure(["mlp:1"], [], prepared, 0, console) == ([], True)
+  assert "mlp:1: nobody runs it" in console.file.getvalue()
 
 
 def test_the_work_of_others_is_what_this_machine_did_without_ours(monkeypatch):

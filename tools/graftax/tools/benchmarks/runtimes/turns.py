@@ -64,9 +64,15 @@ def disagreeing(prepared: Mapping[str, Prepared]) -> list[str]:
     prepared: contestant -> what it told of a row, without those that failed.
   """
   told = {name: found["values"] for name, found in prepared.items()}
+  # Outputs with few elements tell fewer values.
+  count = statistics.mode(map(len, told.values())) if told else 0
+  other_sizes = [name for name, values in told.items() if len(values) != count]
+  told = {name: values for name, values in told.items() if len(values) == count}
+  if not told:
+    return []
   middle = [statistics.median(column) for column in zip(*told.values(), strict=True)]
   allowed = _TOLERANCE * max(map(abs, middle))
-  return [
+  return other_sizes + [
     name
     for name, values in told.items()
     if any(not math.isfinite(a) or abs(a - b) > allowed for a, b in zip(values, middle, strict=True))
