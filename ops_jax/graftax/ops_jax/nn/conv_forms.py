@@ -147,7 +147,7 @@ def _has_few_pixels(shapes: Shapes) -> bool:
   *_, in_channels, out_channels = shapes.kernel
   return (
     shapes.groups == 1
-    and math.prod(shapes.window.size) > 1
+    and 1 < math.prod(shapes.window.size) <= _MOST_CELLS
     and min(in_channels, out_channels) >= _MANY_CHANNELS
     and shapes.num_pixels <= _FEW_PIXELS
   )
@@ -185,7 +185,7 @@ def _is_strided(shapes: Shapes) -> bool:
   return (
     shapes.groups == 1
     and any(s > 1 for s in window.strides)
-    and math.prod(window.size) <= _MOST_CELLS_PER_PIXEL * math.prod(window.strides)
+    and math.prod(window.size) <= min(_MOST_CELLS, _MOST_CELLS_PER_PIXEL * math.prod(window.strides))
   )
 
 
@@ -193,6 +193,8 @@ _FEW_PIXELS = 256
 _MANY_CHANNELS = 128
 _MOST_GROUPS = 64
 _ENOUGH_CHANNELS = 16
+# Each cell of a window is an operation of the program in `_rows_of_cells`.
+_MOST_CELLS = 64
 # The array of `_rows_of_cells` has so many elements for each of the convolution's input: a bound for memory.
 _MOST_CELLS_PER_PIXEL = 4
 

@@ -130,3 +130,15 @@ def test_symbolic_sizes_other_types_and_channels_first_keep_the_convolution():
   assert cpu_form(jax.ShapeDtypeStruct((2, 4, 4, 3), jnp.bfloat16), half, window, place, 1) is None
   x = jax.ShapeDtypeStruct((2, 3, 4, 4), jnp.float32)
   assert cpu_form(x, kernel, window, layout("test", "NCHW", 4), 1) is None
+
+
+def test_windows_of_many_cells_keep_the_convolution():
+  for x, kernel, strides in (
+    ((1, 1, 4096, 1), (1, 1024, 1, 513), (1, 256)),
+    ((1, 600, 600, 1), (300, 300, 1, 1), (150, 150)),
+    ((1, 12, 12, 128), (9, 9, 128, 128), (1, 1)),
+  ):
+    place, window = layout_and_window("test", x, kernel, strides=(1, *strides, 1), padding="VALID")
+    specs = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (x, kernel)]
+    for forms in (FORMS, INPUT_GRADIENT_FORMS):
+      assert cpu_form(*specs, window, place, 1, forms) is None
