@@ -14,6 +14,7 @@ from graftax.convert.program import Program
 from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import (
+  Budget,
   DType,
   Function,
   GraftaxError,
@@ -38,7 +39,7 @@ __all__ = ["TensorNames", "cut", "inlined"]
 TensorNames = str | Sequence[str] | Mapping[str, str]
 
 
-def inlined(program: Program, limits: Limits | None = None) -> Function:
+def inlined(program: Program, limits: Limits | Budget | None = None) -> Function:
   """Returns the program's function with every call replaced by the body of the called function.
 
   Node `inner` of the function that node `outer` calls is named `outer/inner`.

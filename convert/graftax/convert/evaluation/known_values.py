@@ -11,7 +11,7 @@ from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.plan import Planner
 from graftax.convert.program import Capture
-from graftax.graphdef_ir import DType, Function, FunctionLibrary, OpSignatures, Result, TensorRef
+from graftax.graphdef_ir import Budget, DType, Function, FunctionLibrary, OpSignatures, Result, TensorRef
 from graftax.ops_jax import materialize
 
 __all__ = ["known_values"]
@@ -23,6 +23,7 @@ def known_values(
   captures: Sequence[Capture],
   library: FunctionLibrary,
   signatures: OpSignatures,
+  budget: Budget | None = None,
 ) -> list[np.ndarray]:
   """Returns the values of tensors inside a function without inputs; 64-bit types keep their width.
 
@@ -32,8 +33,10 @@ def known_values(
     captures: the values that the function closes over.
     library: the functions that it calls.
     signatures: signatures of all ops.
+    budget: limits the work; None for that of `Limits()`.
 
   Raises:
+    LimitExceededError: the work is more than `budget` allows.
     UnsupportedOpError: they depend on ops that have no lowering.
   """
   results = tuple(Result(f"result_{i}", ref, DType.INVALID) for i, ref in enumerate(refs))
@@ -43,5 +46,5 @@ def known_values(
   wanted = Function(function.name, function.parameters, results, tuple(n for n in function.nodes if n.name in needed))
   with jax.enable_x64(True), jax.core.eval_context():
     planner = Planner(library, signatures, ConvertOptions())
-    evaluator = Evaluator(planner, ConvertOptions(), State({}), None)
+    evaluator = Evaluator(planner, ConvertOptions(), State({}), None, budget=budget or Budget())
     return [np.asarray(materialize(value)) for value in evaluator.run(planner.plan_root(wanted), captures)]

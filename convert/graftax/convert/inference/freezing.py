@@ -21,8 +21,10 @@ from graftax.convert.shown_names import shown
 from graftax.convert.subgraph import inlined
 from graftax.convert.variable import Variable, variable_name
 from graftax.graphdef_ir import (
+  Budget,
   DType,
   Function,
+  Limits,
   Node,
   Parameter,
   PartialShape,
@@ -104,6 +106,7 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
     ConversionError: `fn` is not a converted function with parameters, or the option `max_sizes` names a node of
       a function that the program calls. Calls are inlined, which renames such nodes.
     ParameterError: `params` does not have the names of its parameters.
+    LimitExceededError: known values are larger, or known branches multiply more, than the option `limits` allows.
 
   Differs from the original: scaled filters round differently. Results of ResNet50, MobileNetV2, DenseNet121 and
   EfficientNetB0 differ by at most 1e-5 of their largest element. Random numbers differ, because they depend on the
@@ -146,8 +149,8 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
       f"freeze: the parameters do not have the names of the variables of {program.name}; expected a dict with "
       f"{shown(program.variables)}."
     )
-  function, branches = _without_calls(program, params)
-  known = _known(program, function, params)
+  function, branches = _without_calls(program, params, options.limits)
+  known = _known(program, function, params, options.limits)
   draft = _Draft(program, function, known, keep_asserts=options.enable_checkify_for_asserts)
   for chain in _chains(function, known, program):
     draft.replace_chain(chain)
@@ -172,22 +175,25 @@ def _num_bytes(values: Iterable[Any]) -> int:
   return sum(getattr(value, "nbytes", 0) for value in values)
 
 
-def _without_calls(program: Program, params: Mapping[str, Any]) -> tuple[Function, int]:
+def _without_calls(program: Program, params: Mapping[str, Any], limits: Limits) -> tuple[Function, int]:
   """Returns the program's function with calls inlined and decided conditionals, and how many of these there were."""
-  function, total = inlined(program), 0
+  functions = [program.function, *program.library.values()]
+  # One for all rounds: branches whose branches are decided may multiply, as calls of calls do.
+  budget = Budget(limits, num_nodes=sum(len(function.nodes) for function in functions))
+  function, total = inlined(program, budget), 0
   for _ in range(_MOST_ROUNDS):
-    function, decided = decide_branches(function, _known(program, function, params))
+    function, decided = decide_branches(function, _known(program, function, params, limits))
     if not decided:
       break
     total += decided
-    function = inlined(dataclasses.replace(program, function=function))
+    function = inlined(dataclasses.replace(program, function=function), budget)
   return function, total
 
 
-def _known(program: Program, function: Function, params: Mapping[str, Any]) -> KnownParts:
+def _known(program: Program, function: Function, params: Mapping[str, Any], limits: Limits) -> KnownParts:
   names = set(read_only_variables(program, function).values())
   values = {name: params[name] for name in names if isinstance(params.get(name), np.ndarray | jax.Array)}
-  return KnownParts(program, function, values)
+  return KnownParts(program, function, values, limits)
 
 
 def _chains(function: Function, known: KnownParts, program: Program) -> list[Folded]:
@@ -264,11 +270,13 @@ class _Draft:
         return None
       tensor = Tensor.from_numpy(value)
       return self._add(Node(f"{ref.node}/constant", "Const", attrs={"dtype": tensor.dtype, "value": tensor}))
-    variables = (self._program.variables[name] for name in self._known.variables_behind(ref))
-    behind = sum(variable.dtype.itemsize * math.prod(variable.shape) for variable in variables)
-    if value.nbytes > max(_MOST_GROWTH * behind, _SMALL_BYTES):
+    if value.nbytes > _SMALL_BYTES and value.nbytes > _MOST_GROWTH * self._num_bytes_behind(ref):
       return None
     return self._parameter(f"{ref.node}/value", value)
+
+  def _num_bytes_behind(self, ref: TensorRef) -> int:
+    variables = (self._program.variables[name] for name in self._known.variables_behind(ref))
+    return sum(variable.dtype.itemsize * math.prod(variable.shape) for variable in variables)
 
   def _parameter(self, name: str, value: np.ndarray) -> TensorRef:
     """Adds a parameter, and returns its value."""
@@ -293,8 +301,10 @@ class _Draft:
     """Returns the function with all replacements, and with nodes that nothing needs any more."""
 
     def resolved(ref: TensorRef) -> TensorRef:
-      while ref in self.replaced:
-        ref = self.replaced[ref]
+      while (new := self.replaced.get(ref)) is not None:
+        # Shortens chains of replacements, so that the nodes after a long one do not follow all of it again.
+        self.replaced[ref] = self.replaced.get(new, new)
+        ref = new
       return ref
 
     nodes = tuple(

@@ -9,7 +9,7 @@ import pytest
 from jax.experimental import checkify
 
 from graftax.convert import ConversionError, ConvertOptions, ParameterError, convert, convert_program, freeze
-from graftax.graphdef_ir import DType, FunctionRef
+from graftax.graphdef_ir import DType, FunctionRef, LimitExceededError, Limits
 from graftax.testing.graph_builders import const, function, node, program
 
 _RNG = np.random.default_rng(0)
@@ -294,3 +294,63 @@ def test_transposes_whose_order_is_not_a_permutation_stay(order):
   ]
   fn, params = convert_program(program(function("f", ["x", "*v"], nodes, ["y"]), (), {"v": 3.0}))
   assert freeze(fn, params).report.transposes == 0
+
+
+def test_decided_branches_that_multiply_are_limited():
+  types = {"Tcond": DType.BOOL, "Tin": (DType.FLOAT,), "Tout": (DType.FLOAT,)}
+
+  def twice(name, called):
+    branches = {"then_branch": FunctionRef(called), "else_branch": FunctionRef(called)}
+    choices = [node(choice, "If", "p", "x", **branches, **types) for choice in ("a", "b")]
+    return function(name, ["x"], [const("p", True), *choices, node("y", "Add", "a", "b", **_F)], ["y"])
+
+  library = [twice(f"f{i}", f"f{i + 1}") for i in range(30)]
+  library.append(function("f30", ["x"], [node("y", "Neg", "x", **_F)], ["y"]))
+  nodes = [
+    node("read", "ReadVariableOp", "v", **_READ),
+    node("scaled", "Mul", "x", "read", **_F),
+    const("p", True),
+    node("y", "If", "p", "scaled", then_branch=FunctionRef("f0"), else_branch=FunctionRef("f0"), **types),
+  ]
+  graph = program(function("f", ["x", "*v"], nodes, ["y"]), library, {"v": 3.0})
+  fn, params = convert_program(graph, ConvertOptions(limits=Limits(steps=500, steps_per_node=0)))
+  with pytest.raises(LimitExceededError, match="branches that multiply.* the limit steps is 500"):
+    freeze(fn, params)
+
+
+def test_known_values_have_the_limits_of_a_call():
+  nodes = [
+    node("read", "ReadVariableOp", "v", **_READ),
+    node("square", "Mul", "read", "read", **_F),
+    node("y", "Mul", "square", "x", **_F),
+  ]
+  graph = program(function("f", ["x", "*v"], nodes, ["y"]), (), {"v": np.zeros(1 << 21, np.float32)})
+  for ratio, match in (
+    (2, None),
+    (0, "needs 8388608 bytes for an array of shape .2097152.; the limit array_bytes is 100"),
+  ):
+    limits = Limits(array_bytes=100, known_bytes=100, array_ratio=ratio)
+    fn, params = convert_program(graph, ConvertOptions(limits=limits))
+    if match is None:
+      assert freeze(fn, params).report.precomputed == 1
+    else:
+      with pytest.raises(LimitExceededError, match=match):
+        freeze(fn, params)
+
+
+def test_the_longest_part_of_a_chain_with_finite_numbers_is_folded():
+  nodes = [
+    node("read", "ReadVariableOp", "v", **_READ),
+    node("product", "MatMul", "x", "read", **_F),
+    const("two", np.float32(2)),
+    node("a", "Mul", "product", "two", **_F),
+    const("zero", np.float32(0)),
+    node("b", "RealDiv", "a", "zero", **_F),
+    node("y", "Mul", "b", "two", **_F),
+  ]
+  v, x = _normal(2, 2), np.float32([[1, 2]])
+  fn, params = convert_program(program(function("f", ["x", "*v"], nodes, ["y"]), (), {"v": v}))
+  frozen, new_params, report = freeze(fn, params)
+  assert report.folded == 1
+  np.testing.assert_array_equal(new_params["product/filter"], 2 * v)
+  np.testing.assert_array_equal(frozen(new_params, x)[0][0], fn(params, x)[0][0])

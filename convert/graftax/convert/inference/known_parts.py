@@ -10,13 +10,14 @@ from graftax.convert.planning.custom_gradient import gradient_name
 from graftax.convert.program import Program
 from graftax.convert.variable import variable_name
 from graftax.graphdef_ir import (
+  Budget,
   DType,
   Function,
+  Limits,
   Node,
   OpTraits,
   Parameter,
   Result,
-  Tensor,
   TensorRef,
   ancestors,
   consumers,
@@ -24,7 +25,7 @@ from graftax.graphdef_ir import (
   referenced_functions,
   traits_of,
 )
-from graftax.ops_jax import ResourceHandle, lowering
+from graftax.ops_jax import ResourceHandle, argument_bytes, lowering
 
 __all__ = ["KnownParts", "read_only_variables"]
 
@@ -66,17 +67,19 @@ def read_only_variables(program: Program, function: Function) -> dict[TensorRef,
 class KnownParts:
   """What is known of a function without calls, if the variables that it only reads are fixed."""
 
-  def __init__(self, program: Program, function: Function, values: Mapping[str, np.ndarray]):
+  def __init__(self, program: Program, function: Function, values: Mapping[str, np.ndarray], limits: Limits):
     """Finds what is known.
 
     Args:
       program: for its library, signatures and captures.
       function: its function, with all calls inlined.
       values: variable name -> value.
+      limits: of what is computed.
     """
     self._program = program
     self._nodes = {node.name: node for node in function.nodes}
     self._values = values
+    self._limits = limits
     handles = read_only_variables(program, function)
     self._reads = {
       node.name: handles[node.inputs[0]]
@@ -178,19 +181,17 @@ class KnownParts:
   def _computed(self, refs: Sequence[TensorRef]) -> list[np.ndarray]:
     if not refs:
       return []
-    needed = {name: self._constant(name) for name in self._reads | self._captures}
-    nodes = self._nodes | needed
-    needed_names = self._needed(nodes, refs)
-    body = tuple(dataclasses.replace(nodes[name], control_inputs=()) for name in nodes if name in needed_names)
+    given = {name: np.asarray(self._given(name)) for name in self._reads | self._captures}
+    nodes = {name: node for name, node in self._nodes.items() if name not in given}
+    needed = ancestors(nodes, [ref.node for ref in refs], control=False)
+    body = tuple(dataclasses.replace(node, control_inputs=()) for name, node in nodes.items() if name in needed)
     results = tuple(Result(f"result_{i}", ref, DType.INVALID) for i, ref in enumerate(refs))
-    parameters: tuple[Parameter, ...] = ()
-    function = Function(self._program.function.name, parameters, results, body)
-    return known_values(function, refs, (), self._program.library, self._program.signatures)
+    parameters = tuple(Parameter(name, DType.from_numpy(value.dtype)) for name, value in given.items())
+    program = self._program
+    function = Function(program.function.name, parameters, results, body)
+    # As in a call of the function: it may make more of large parameters.
+    budget = Budget(self._limits, num_nodes=len(body), argument_bytes=argument_bytes(given.values()))
+    return known_values(function, refs, [*given.values()], program.library, program.signatures, budget)
 
-  def _needed(self, nodes: Mapping[str, Node], refs: Sequence[TensorRef]) -> set[str]:
-    return ancestors(nodes, [ref.node for ref in refs], control=False)
-
-  def _constant(self, name: str) -> Node:
-    value = self._captures[name] if name in self._captures else self._values[self._reads[name]]
-    tensor = Tensor.from_numpy(np.asarray(value))
-    return Node(name, "Const", attrs={"dtype": tensor.dtype, "value": tensor})
+  def _given(self, name: str) -> np.ndarray:
+    return self._captures[name] if name in self._captures else self._values[self._reads[name]]

@@ -155,7 +155,7 @@ def folded(chain: Chain, values: Mapping[TensorRef, np.ndarray], signatures: OpS
   scale, shift = np.ones(1), np.zeros(1)
   rank, axis = chain.rank, chain.channel_axis
   squeezes: list[Node] = []
-  found = None
+  ends: list[tuple[Node, np.ndarray, np.ndarray, tuple[Node, ...]]] = []
   is_scaled = False
   with np.errstate(all="ignore"):
     for step in chain.steps:
@@ -177,8 +177,10 @@ def folded(chain: Chain, values: Mapping[TensorRef, np.ndarray], signatures: OpS
         scale, shift = _after(step, scale, shift, numbers, signatures)
         is_scaled = is_scaled or step.kind not in ("add", "subtract")
       if is_scaled:
-        found = _replacement(chain, step.node, kernel, scale, shift, squeezes) or found
-  return found
+        ends.append((step.node, scale, shift, tuple(squeezes)))
+    # The longest part of the chain whose numbers are finite.
+    found = (_replacement(chain, end, kernel, scale, shift, kept) for end, scale, shift, kept in reversed(ends))
+    return next((replacement for replacement in found if replacement is not None), None)
 
 
 def _squeezed_rank(node: Node, rank: int) -> int:
@@ -229,8 +231,10 @@ def _after(
 def _replacement(
   chain: Chain, end: Node, kernel: np.ndarray, scale: np.ndarray, shift: np.ndarray, squeezes: Sequence[Node]
 ) -> Folded | None:
+  if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+    return None
   scaled = _scaled_filter(chain.linear, kernel, scale)
-  if scaled is None or not (np.isfinite(scaled).all() and np.isfinite(shift).all()):
+  if scaled is None or not np.isfinite(scaled).all():
     return None
   shape = [1] * chain.rank
   shape[chain.channel_axis] = -1

@@ -40,7 +40,7 @@ def inline_calls(
   *,
   should_inline: ShouldInline | None = None,
   signatures: OpSignatures | None = None,
-  limits: Limits | None = None,
+  limits: Limits | Budget | None = None,
 ) -> Function:
   """Returns the function with its calls, and the calls in those, replaced by the called bodies.
 
@@ -53,7 +53,8 @@ def inline_calls(
     library: the functions it calls.
     should_inline: given a call and its function, returns whether to inline it. All are inlined if None.
     signatures: tell which ops have effects, for functions older than control results; TensorFlow's if None.
-    limits: how many nodes are copied, as `steps` and `steps_per_node`, and how deep calls are nested.
+    limits: how many nodes are copied, as `steps` and `steps_per_node`, and how deep calls are nested; or what is left
+      of them.
 
   Raises:
     MissingFunctionError: a called function is not in the library.
@@ -63,7 +64,7 @@ def inline_calls(
       calls are nested too deep.
   """
   num_nodes = len(function.nodes) + sum(len(called.nodes) for called in library.values())
-  budget = Budget(limits, num_nodes=num_nodes)
+  budget = limits if isinstance(limits, Budget) else Budget(limits, num_nodes=num_nodes)
   inliner = _Inliner(library, should_inline, OpSignatures() if signatures is None else signatures, budget)
   return inliner.inline(function, ())
 
