@@ -14,6 +14,10 @@ __all__ = ["jit"]
 
 _Function = Callable[..., tuple[Any, Mapping[str, Any]]]
 
+_EXPECTED = (
+  "expected a function (params, ...) -> (outputs, new_params), as convert returns. For others there is jax.jit."
+)
+
 
 def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = None) -> Callable[..., Any]:
   """Returns a converted function compiled, with the same arguments and results.
@@ -31,6 +35,9 @@ def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = Non
     A function that can be passed to JAX's transformations, which differentiate or batch the compiled function. Options
     for XLA are left out there, since JAX accepts them only for the outermost `jax.jit`.
 
+  Raises:
+    TypeError: `function` is not a function; or, when the result is called, it does not return such a pair.
+
   Example:
     >>> import numpy as np
     >>> double = jit(lambda params, x: (params["w"] * x, params))
@@ -40,8 +47,13 @@ def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = Non
     (6.0, True)
   """
 
+  if not callable(function):
+    raise TypeError(f"jit: got {function!r:.200}; {_EXPECTED}")
+
   def changes(params: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-    outputs, new_params = function(params, *args, **kwargs)
+    if not isinstance(params, Mapping):
+      raise TypeError(f"jit: got parameters of type {type(params).__name__}; expected a dict of arrays by name.")
+    outputs, new_params = _pair(function(params, *args, **kwargs), function)
     return outputs, {name: value for name, value in new_params.items() if value is not params.get(name)}
 
   inner = jax.jit(changes)
@@ -60,3 +72,14 @@ def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = Non
     return outputs, {**params, **assigned}
 
   return call
+
+
+def _pair(result: Any, function: _Function) -> tuple[Any, Mapping[str, Any]]:
+  """Returns what a function returned, if that is `(outputs, new_params)`."""
+  if not isinstance(result, (tuple, list)) or len(result) != 2 or not isinstance(result[1], Mapping):
+    what = (
+      f"({', '.join(type(part).__name__ for part in result)})" if isinstance(result, tuple) else type(result).__name__
+    )
+    raise TypeError(f"jit: {function!r:.200} returned {what}; {_EXPECTED}")
+  outputs, new_params = result
+  return outputs, new_params

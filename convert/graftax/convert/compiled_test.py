@@ -62,3 +62,13 @@ def test_it_compiles_with_the_options_for_its_program_or_those_that_are_passed(p
   assert len(given) == 1
   with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
     jit(_counting, compiler_options={"xla_no_such_option": "1"})(params, _X)
+
+
+def test_what_is_not_a_converted_function_raises(params):
+  with pytest.raises(TypeError, match=r"jit: got 3; expected a function \(params, ...\) -> \(outputs, new_params\)"):
+    jit(3)
+  for result, what in ((_X, "ndarray"), ((_X, _X), r"\(ndarray, ndarray\)"), (({}, {}, {}), r"\(dict, dict, dict\)")):
+    with pytest.raises(TypeError, match=f"jit: <function .* returned {what}; expected .* jax.jit"):
+      jit(lambda params, result=result: result)(params)
+  with pytest.raises(TypeError, match="jit: got parameters of type .*; expected a dict of arrays by name"):
+    jit(_counting)(_X, _X)
