@@ -97,6 +97,12 @@ class Scopes:
     """Returns the equations of a block in the order in which they are written."""
     return _scheduled(block)
 
+  def fill(self, equations: list[Equation], depth: int) -> None:
+    """Takes the few equations between and after those of a scope at this depth into it, in place."""
+    for length in (depth + 1, depth + 2):
+      _fill_endings(equations, length, self.paths)
+    _fill(equations, depth, self.paths)
+
   def is_module(self, path: tuple[str, ...]) -> bool:
     """Returns whether a scope is a function even if it is short."""
     return False
@@ -169,11 +175,8 @@ def _group(
   dissolved: frozenset[tuple[str, ...]],
 ) -> list[Equation]:
   """Returns equations in which runs of a scope at this depth are calls."""
+  scopes.fill(equations, depth)
   paths = scopes.paths
-  if type(scopes) is Scopes:  # modules have their own borders
-    for length in (depth + 1, depth + 2):
-      _fill_endings(equations, length, paths)
-    _fill(equations, depth, paths)
   out: list[Equation] = []
   start = 0
   while start < len(equations):

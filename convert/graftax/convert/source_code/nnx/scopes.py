@@ -30,6 +30,9 @@ class ModuleScopes(Scopes):
   def ordered(self, block: Block) -> list[Equation]:
     return together(block, self._cut)
 
+  def fill(self, equations: list[Equation], depth: int) -> None:
+    """Does nothing: the parameters that are read tell where a module begins and ends."""
+
   def is_module(self, path: _Path) -> bool:
     return path in self._modules
 
