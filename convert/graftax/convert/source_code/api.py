@@ -23,7 +23,7 @@ from graftax.convert.source_code.naming import checked_name, function_names, ide
 from graftax.convert.source_code.nnx.classes import as_class, class_name, members_of, module_keys, with_calls
 from graftax.convert.source_code.nnx.scopes import ModuleScopes
 from graftax.convert.source_code.nnx.state import assign, kind_of
-from graftax.convert.source_code.printing import Printed, marked
+from graftax.convert.source_code.printing import Printed, indexed, marked
 from graftax.convert.source_code.program import Block, Operand, Value, num_equations
 from graftax.convert.source_code.reading import Reader, read
 from graftax.convert.source_code.spelling.choosing import Speller
@@ -522,7 +522,7 @@ def _written(
 def _parameters(name: str, keys: tuple[list[tuple[str, ...]], list[tuple[str, ...]]]) -> dict[str, ast.expr]:
   """Returns expressions of a function's parameters, and of those of its calls."""
   return {
-    marked(kind, i): _indexed(name, key)
+    marked(kind, i): indexed(name, key)
     for kind, some in zip(("leaf", "sub"), keys, strict=True)
     for i, key in enumerate(some)
   }
@@ -573,13 +573,6 @@ def _definitions(
         tree.name = found_name.id
     named(tree, printed.hints, expressions, taken)
   return trees
-
-
-def _indexed(name: str, key: Sequence[str]) -> ast.expr:
-  found: ast.expr = ast.Name(name)
-  for part in key:
-    found = ast.Subscript(found, ast.Constant(part))
-  return found
 
 
 def _put(tree: dict[str, ParameterTree], key: Sequence[str], value: ParameterTree) -> None:

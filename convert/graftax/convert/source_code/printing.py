@@ -14,7 +14,7 @@ from graftax.convert.source_code.program import ASSIGN, Block, Equation, Literal
 from graftax.convert.source_code.spelling.choosing import Speller
 from graftax.convert.source_code.spelling.texts import array_text, dim_names, text
 
-__all__ = ["Printed", "Printer", "expression", "marked"]
+__all__ = ["Printed", "Printer", "expression", "indexed", "marked"]
 
 # Names in trees that are chosen later: `marked("value", 3)` is the fourth value.
 _MARK = "§"
@@ -29,6 +29,14 @@ def marked(kind: str, *parts: object) -> str:
 def expression(source: str) -> ast.expr:
   """Returns the tree of an expression."""
   return ast.parse(source, mode="eval").body
+
+
+def indexed(name: str, key: Sequence[str]) -> ast.expr:
+  """Returns the tree of `name[key[0]][key[1]]` and so on."""
+  found: ast.expr = ast.Name(name)
+  for part in key:
+    found = ast.Subscript(found, ast.Constant(part))
+  return found
 
 
 @dataclasses.dataclass(eq=False, slots=True)

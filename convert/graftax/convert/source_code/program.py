@@ -1,7 +1,8 @@
 """A JAX program as data that the stages of `to_source` rewrite: values, equations and blocks."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
   "Value",
   "free_values",
   "num_equations",
+  "path_parts",
   "substituted",
   "uses",
 ]
@@ -153,6 +155,11 @@ def uses(block: Block) -> Iterator[Value]:
 def num_equations(block: Block) -> int:
   """Returns how many equations a block has, with those in its bodies."""
   return sum(1 + sum(num_equations(body) for body in e.bodies.values()) for e in block.equations)
+
+
+def path_parts(parameter: Sequence[str]) -> tuple[str, ...]:
+  """Returns the parts of a parameter's path; one key can hold several, such as `encoder/kernel` or `encoder.weight`."""
+  return tuple(part for part in re.split(r"[/.]", "/".join(parameter)) if part)
 
 
 def free_values(block: Block) -> list[Value]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.naming import free_key, identifier, plural, unique
-from graftax.convert.source_code.printing import Printed, expression, marked
+from graftax.convert.source_code.printing import Printed, expression, indexed, marked
+from graftax.convert.source_code.program import path_parts
 
 __all__ = ["Members", "as_class", "class_name", "members_of", "module_keys", "with_calls"]
 
@@ -71,11 +72,11 @@ def module_keys(printed: Printed, folded: Folded, names: Sequence[str]) -> tuple
     names: their names.
   """
   taken: set[Key] = set()
-  paths = [[part for part in re.split(r"[/.]", "/".join(leaf.parameter or ())) if part] for leaf in printed.leaves]
+  paths = [path_parts(leaf.parameter or ()) for leaf in printed.leaves]
   common = min((len(path) - 1 for path in paths), default=0)
   while any(path[:common] != paths[0][:common] for path in paths):
     common -= 1
-  leaves = [free_key(tuple(path[common:]), taken) for path in paths]
+  leaves = [free_key(path[common:], taken) for path in paths]
   subs: list[Key] = []
   for sub in printed.subs:
     function = sub.functions[0] if isinstance(sub, Loop) else sub
@@ -122,22 +123,22 @@ def members_of(
   statements: list[ast.stmt] = []
   for key, kind in zip(keys[0], kinds, strict=True):
     leaves.append(attribute(key))
-    statements.append(_assigned(leaves[-1], _call(f"nnx.{kind}", _indexed("params", key))))
+    statements.append(_assigned(leaves[-1], _call(f"nnx.{kind}", indexed("params", key))))
   for key, sub in zip(keys[1], printed.subs, strict=True):
     subs.append(attribute(key))
     if isinstance(sub, Loop):
       each = ast.ListComp(
         _call(class_of(sub.functions[0]), ast.Name("p")),
-        [ast.comprehension(ast.Name("p"), _indexed("params", key), [], 0)],
+        [ast.comprehension(ast.Name("p"), indexed("params", key), [], 0)],
       )
       statements.append(_assigned(subs[-1], _call("nnx.List", each)))
     else:
-      statements.append(_assigned(subs[-1], _call(class_of(sub), _indexed("params", key))))
+      statements.append(_assigned(subs[-1], _call(class_of(sub), indexed("params", key))))
   named: dict[str, str] = {}
   for constant in constants:
     name = attribute((constant,))
     named[name] = constant
-    statements.append(_assigned(name, _call("nnx.Variable", _indexed("constants", (constant,)))))
+    statements.append(_assigned(name, _call("nnx.Variable", indexed("constants", (constant,)))))
   return Members(leaves, subs, named, statements)
 
 
@@ -218,13 +219,6 @@ def _assigned(attribute: str, value: ast.expr) -> ast.stmt:
 
 def _call(function: str, argument: ast.expr) -> ast.expr:
   return ast.Call(expression(function), [argument], [])
-
-
-def _indexed(name: str, key: Key) -> ast.expr:
-  found: ast.expr = ast.Name(name)
-  for part in key:
-    found = ast.Subscript(found, ast.Constant(part))
-  return found
 
 
 def _method(name: str, arguments: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from graftax.convert.source_code.grouping import Scopes, tokens, without_ending
 from graftax.convert.source_code.nnx.ordering import together
-from graftax.convert.source_code.program import INSTANCE, Block, Equation, Value
+from graftax.convert.source_code.program import INSTANCE, Block, Equation, Value, path_parts
 
 __all__ = ["ModuleScopes"]
 
@@ -89,16 +89,12 @@ def _reads(block: Block) -> Iterator[tuple[Equation, _Path]]:
   for equation in block.equations:
     for operand in equation.inputs:
       if isinstance(operand, Value) and operand.parameter is not None:
-        yield equation, _folder(operand.parameter)
+        yield equation, path_parts(operand.parameter)[:-1]
     for body in equation.bodies.values():
       yield from _reads(body)
       for result in body.results:
         if isinstance(result, Value) and result.parameter is not None:
-          yield equation, _folder(result.parameter)
-
-
-def _folder(parameter: _Path) -> _Path:
-  return tuple(part for part in re.split(r"[/.]", "/".join(parameter)) if part)[:-1]
+          yield equation, path_parts(result.parameter)[:-1]
 
 
 def _prefix(a: Sequence[str], b: Sequence[str]) -> _Path:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
 
-from graftax.convert.source_code.program import ASSIGN, Block, Equation, Operand, Rule, Value
+from graftax.convert.source_code.program import ASSIGN, Block, Equation, Operand, Rule, Value, path_parts
 
 __all__ = ["assign", "kind_of"]
 
@@ -69,7 +69,7 @@ def kind_of(value: Value, trainable: Mapping[tuple[str, ...], bool], assigned: f
     assigned: parameters that the program assigns.
   """
   path = value.parameter or ()
-  is_statistic = bool(_STATISTICS.fullmatch(re.split(r"[/.]", path[-1])[-1])) if path else False
+  is_statistic = any(_STATISTICS.fullmatch(part) for part in path_parts(path)[-1:])
   guess = jnp.issubdtype(value.dtype, jnp.inexact) and not is_statistic and path not in assigned
   if trainable.get(path, guess) and jnp.issubdtype(value.dtype, jnp.inexact):
     return "Param"
