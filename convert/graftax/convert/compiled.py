@@ -67,7 +67,8 @@ def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = Non
         if options is None and xla_options.compiler_options():
           options = xla_options.compiler_options(program=inner.trace(params, *args, **kwargs).jaxpr)
         chosen.append(jax.jit(changes, compiler_options=dict(options)) if options else inner)
-      (compiled,) = chosen
+      # If the first calls of several threads overlap, each chooses; the choices are alike.
+      compiled = chosen[0]
     outputs, assigned = compiled(params, *args, **kwargs)
     return outputs, {**params, **assigned}
 

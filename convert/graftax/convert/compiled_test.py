@@ -1,3 +1,5 @@
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,3 +74,20 @@ def test_what_is_not_a_converted_function_raises(params):
       jit(lambda params, result=result: result)(params)
   with pytest.raises(TypeError, match="jit: got parameters of type .*; expected a dict of arrays by name"):
     jit(_counting)(_X, _X)
+
+
+def test_first_calls_of_several_threads_may_overlap(params, monkeypatch):
+  started = []
+
+  def options(*, program=None):
+    if program is not None and not started:
+      started.append(threading.Thread(target=counting, args=(params, _X)))
+      started[0].start()
+      started[0].join()
+    return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+
+  monkeypatch.setattr(compiled.xla_options, "compiler_options", options)
+  counting = jit(_counting)
+  for _ in range(2):
+    np.testing.assert_array_equal(counting(params, _X)[0]["y"], [8, 26])
+  assert started
