@@ -30,19 +30,25 @@ _LSTM = _cell_params(4, (4 * _UNITS,))
 _GRU = _cell_params(3, (2, 3 * _UNITS))
 
 
-def _lstm(params, x):
-  """The cell of Keras: input, forget, candidate and output gate."""
+def _lstm_states(kernel, state_kernel, bias, order, x):
+  """Returns the states of an LSTM whose input, forget, candidate and output gates ("ifgo") are in some order."""
 
   def step(carry, x):
     c, h = carry
-    y = x @ params["rnn/cell/kernel"] + h @ params["rnn/cell/recurrent_kernel"] + params["rnn/cell/bias"]
-    i, f, g, o = jnp.split(y, 4)
-    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-    h = jax.nn.sigmoid(o) * jnp.tanh(c)
-    return (c, h), None
+    gates = dict(zip(order, jnp.split(x @ kernel + h @ state_kernel + bias, 4), strict=True))
+    c = jax.nn.sigmoid(gates["f"]) * c + jax.nn.sigmoid(gates["i"]) * jnp.tanh(gates["g"])
+    h = jax.nn.sigmoid(gates["o"]) * jnp.tanh(c)
+    return (c, h), h
 
-  (_, h), _ = jax.lax.scan(step, (jnp.zeros(_UNITS), jnp.zeros(_UNITS)), x)
-  return h @ params["dense/kernel"]
+  return jax.lax.scan(step, (jnp.zeros(_UNITS), jnp.zeros(_UNITS)), x)[1]
+
+
+def _keras_lstm_states(params, scope, x):
+  return _lstm_states(*(params[f"{scope}/{name}"] for name in ("kernel", "recurrent_kernel", "bias")), "ifgo", x)
+
+
+def _lstm(params, x):
+  return _keras_lstm_states(params, "rnn/cell", x)[-1] @ params["dense/kernel"]
 
 
 def _gru(params, x):
@@ -107,16 +113,12 @@ def test_gates_are_brought_into_the_order_of_the_target_by_a_run_alone(params, f
   assert matching.check(fn, lambda target, x: target(x), x).is_equal
 
 
-def _other_lstm(tree, x):
-  def step(carry, x):
-    c, h = carry
-    o, f, g, i = jnp.split(tree["cell"]["w_ih"] @ x + tree["cell"]["w_hh"] @ h + tree["cell"]["b"], 4)
-    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-    h = jax.nn.sigmoid(o) * jnp.tanh(c)
-    return (c, h), None
+def _other_lstm_states(cell, order, x):
+  return _lstm_states(cell["w_ih"].T, cell["w_hh"].T, cell["b"], order, x)
 
-  (_, h), _ = jax.lax.scan(step, (jnp.zeros(_UNITS), jnp.zeros(_UNITS)), x)
-  return h @ tree["out"]["w"]
+
+def _other_lstm(tree, x):
+  return _other_lstm_states(tree["cell"], "ofgi", x)[-1] @ tree["out"]["w"]
 
 
 def test_a_cell_with_gates_in_another_order_has_no_rows_for_rename():
@@ -126,6 +128,23 @@ def test_a_cell_with_gates_in_another_order_has_no_rows_for_rename():
   assert matching.is_complete, str(matching)
   np.testing.assert_allclose(_other_lstm(matching.apply(), x), _lstm(_LSTM, x), rtol=1e-5, atol=1e-6)
   assert list(matching.table) == ["dense/kernel"]
+
+
+def test_cells_of_one_model_may_have_different_orders():
+  sizes = {"kernel": (_UNITS, 4 * _UNITS), "recurrent_kernel": (_UNITS, 4 * _UNITS), "bias": (4 * _UNITS,)}
+  params = {f"{scope}/cell/{name}": _random(*size) for scope in ("a", "b") for name, size in sizes.items()}
+
+  def fn(params, x):
+    return _keras_lstm_states(params, "b/cell", _keras_lstm_states(params, "a/cell", x))[-1]
+
+  def target_fn(tree, x):
+    return _other_lstm_states(tree["two"], "gofi", _other_lstm_states(tree["one"], "ogfi", x))[-1]
+
+  cell = {"w_ih": np.zeros((4 * _UNITS, _UNITS)), "w_hh": np.zeros((4 * _UNITS, _UNITS)), "b": np.zeros(4 * _UNITS)}
+  target, x = {"one": cell, "two": dict(cell)}, _random(4, _UNITS)
+  matching = match(params, target, fn=fn, target_fn=target_fn, args=(x,))
+  assert matching.is_complete, str(matching)
+  np.testing.assert_allclose(target_fn(matching.apply(), x), fn(params, x), rtol=1e-5, atol=1e-6)
 
 
 def test_a_bias_without_a_row_for_the_state_is_one_of_two_biases():
