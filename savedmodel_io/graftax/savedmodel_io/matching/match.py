@@ -124,7 +124,7 @@ class Matching:
 
     Raises:
       MatchError: a parameter of the target is ambiguous or missing, `params` lacks one or has it in another shape, or a
-        finite number is too large for the dtype of the target.
+        finite number is too large for the dtype of the target. Under `jit`, such a number becomes infinite.
     """
     open_names = [*self.ambiguous, *self.missing]
     if open_names and not partial:

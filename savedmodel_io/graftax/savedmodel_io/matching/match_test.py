@@ -440,6 +440,8 @@ def test_numbers_that_are_too_large_for_the_target_are_refused(as_array):
   kernel[0, 1], kernel[0, 2] = -np.inf, np.nan  # these are what they were
   placed = matching.apply({"d/kernel": as_array(kernel)})
   np.testing.assert_array_equal(placed["d"]["weight"], kernel.T.astype(np.float16))
+  traced = jax.jit(matching.apply)({"d/kernel": kernel})  # whose numbers are not looked at
+  np.testing.assert_array_equal(traced["d"]["weight"], kernel.T.astype(np.float16))
   kernel[0, 0] = 65536
   with pytest.raises(
     MatchError, match=r"'d/weight' .* float16, .* 65504; 1 of the 20 numbers of d/kernel \| transpose"
