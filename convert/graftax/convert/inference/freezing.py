@@ -149,9 +149,10 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
       f"freeze: the parameters do not have the names of the variables of {program.name}; expected a dict with "
       f"{shown(program.variables)}."
     )
-  function, branches = _without_calls(program, params, options.limits)
+  effects = EffectAnalysis(program.library, program.signatures, keep_asserts=options.enable_checkify_for_asserts)
+  function, branches = _without_calls(program, params, effects, options.limits)
   known = _known(program, function, params, options.limits)
-  draft = _Draft(program, function, known, keep_asserts=options.enable_checkify_for_asserts)
+  draft = _Draft(program, function, known, effects)
   for chain in _chains(function, known, program):
     draft.replace_chain(chain)
   transposes = cancelled_transposes(function, known)
@@ -175,19 +176,49 @@ def _num_bytes(values: Iterable[Any]) -> int:
   return sum(getattr(value, "nbytes", 0) for value in values)
 
 
-def _without_calls(program: Program, params: Mapping[str, Any], limits: Limits) -> tuple[Function, int]:
-  """Returns the program's function with calls inlined and decided conditionals, and how many of these there were."""
+def _without_calls(
+  program: Program, params: Mapping[str, Any], effects: EffectAnalysis, limits: Limits
+) -> tuple[Function, int]:
+  """Returns the program's function with calls inlined and decided conditionals, and how many of these there were.
+
+  Nodes that nothing needs are left out: they must not be computed, nor count as readers of what others compute.
+  """
   functions = [program.function, *program.library.values()]
   # One for all rounds: branches whose branches are decided may multiply, as calls of calls do.
   budget = Budget(limits, num_nodes=sum(len(function.nodes) for function in functions))
-  function, total = inlined(program, budget), 0
+  function, total = _pruned(program, inlined(program, budget), effects), 0
   for _ in range(_MOST_ROUNDS):
     function, decided = decide_branches(function, _known(program, function, params, limits))
     if not decided:
       break
     total += decided
-    function = inlined(dataclasses.replace(program, function=function), budget)
+    function = _pruned(program, inlined(dataclasses.replace(program, function=function), budget), effects)
   return function, total
+
+
+def _pruned(program: Program, function: Function, effects: EffectAnalysis) -> Function:
+  needed = _needed(program, function, effects)
+  nodes = tuple(
+    dataclasses.replace(node, control_inputs=tuple(name for name in node.control_inputs if name in needed))
+    for node in function.nodes
+    if node.name in needed
+  )
+  control_results = tuple(name for name in function.control_results if name in needed)
+  return dataclasses.replace(function, nodes=nodes, control_results=control_results)
+
+
+def _needed(program: Program, function: Function, effects: EffectAnalysis) -> set[str]:
+  """Returns the nodes that results and effects need, and those that only keep effects in their order."""
+
+  def acts(node: Node) -> bool:
+    signature = program.signatures.get(node.op)
+    return traits_of(node.op).effect is None and (signature is None or signature.is_stateful)
+
+  needed = effects.needed_nodes(function)
+  nodes = {node.name: node for node in function.nodes}
+  # In TF1 control flow, control edges determine the branch or loop of a constant.
+  ordered = any(acts(nodes[name]) or traits_of(nodes[name].op).control_flow_v1 for name in needed)
+  return ancestors(nodes, needed, control=ordered)
 
 
 def _known(program: Program, function: Function, params: Mapping[str, Any], limits: Limits) -> KnownParts:
@@ -206,10 +237,10 @@ def _chains(function: Function, known: KnownParts, program: Program) -> list[Fol
 class _Draft:
   """A function that is being rewritten: its nodes, new ones, and which tensors replace which."""
 
-  def __init__(self, program: Program, function: Function, known: KnownParts, *, keep_asserts: bool):
+  def __init__(self, program: Program, function: Function, known: KnownParts, effects: EffectAnalysis):
     self._program = program
     self._known = known
-    self._effects = EffectAnalysis(program.library, program.signatures, keep_asserts=keep_asserts)
+    self._effects = effects
     self._function = function
     self._taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
     self._taken |= set(program.variables)
@@ -247,7 +278,7 @@ class _Draft:
   def precompute(self) -> int:
     """Replaces what depends on parameters alone by its values, and returns the number of tensors."""
     known, function = self._known, self._rewired()
-    needed = self._needed(function)
+    needed = _needed(self._program, function, self._effects)
     read = [
       ref
       for node in function.nodes
@@ -314,27 +345,11 @@ class _Draft:
     results = tuple(dataclasses.replace(result, ref=resolved(result.ref)) for result in self._function.results)
     return dataclasses.replace(self._function, nodes=nodes, results=results)
 
-  def _needed(self, function: Function) -> set[str]:
-    """Returns the nodes that results and effects need, and those that only keep effects in their order."""
-    needed = self._effects.needed_nodes(function)
-    nodes = {node.name: node for node in function.nodes}
-    # In TF1 control flow, control edges determine the branch or loop of a constant.
-    ordered = any(self._acts(nodes[name]) or traits_of(nodes[name].op).control_flow_v1 for name in needed)
-    return ancestors(nodes, needed, control=ordered)
-
-  def _acts(self, node: Node) -> bool:
-    signature = self._program.signatures.get(node.op)
-    return traits_of(node.op).effect is None and (signature is None or signature.is_stateful)
-
   def finished(self) -> Program:
     """Returns the rewritten program, without the nodes, captures and variables that it does not need."""
-    program, function = self._program, self._rewired()
-    needed = self._needed(function)
-    nodes = tuple(
-      dataclasses.replace(node, control_inputs=tuple(name for name in node.control_inputs if name in needed))
-      for node in function.nodes
-      if node.name in needed
-    )
+    program = self._program
+    function = _pruned(program, self._rewired(), self._effects)
+    nodes = function.nodes
     num_inputs = len(function.parameters) - len(program.captures)
     read = {ref.node for node in nodes for ref in node.inputs} | {result.ref.node for result in function.results}
     kept = [
@@ -345,12 +360,7 @@ class _Draft:
     new = {name: value for name, value in self._new_values.items() if name in read}
     parameters = [*function.parameters[:num_inputs], *(parameter for parameter, _ in kept), *map(_handle, new.items())]
     captures = [*(capture for _, capture in kept), *map(ResourceHandle, new)]
-    function = dataclasses.replace(
-      function,
-      nodes=nodes,
-      parameters=tuple(parameters),
-      control_results=tuple(name for name in function.control_results if name in needed),
-    )
+    function = dataclasses.replace(function, parameters=tuple(parameters))
     names = _variables_of(program, function, captures)
     variables = {name: variable for name, variable in program.variables.items() if name in names}
     variables |= {name: Variable(value, f"{name}:0", trainable=False) for name, value in new.items()}

@@ -354,3 +354,23 @@ def test_the_longest_part_of_a_chain_with_finite_numbers_is_folded():
   assert report.folded == 1
   np.testing.assert_array_equal(new_params["product/filter"], 2 * v)
   np.testing.assert_array_equal(frozen(new_params, x)[0][0], fn(params, x)[0][0])
+
+
+def test_nodes_that_nothing_needs_are_not_computed_and_read_nothing():
+  nodes = [
+    node("read", "ReadVariableOp", "v", **_READ),
+    node("product", "MatMul", "x", "read", **_F),
+    const("two", np.float32(2)),
+    node("y", "Mul", "product", "two", **_F),
+    node("a_second_reader", "Neg", "product", **_F),
+    const("three", np.ones(3, np.float32)),
+    const("four", np.ones(4, np.float32)),
+    node("does_not_fit", "AddV2", "three", "four", **_F),
+    node("unused", "MatMul", "x", "does_not_fit", **_F),
+    node("scaled", "Mul", "unused", "two", **_F),
+  ]
+  v, x = _normal(2, 2), _normal(3, 2)
+  fn, params = convert_program(program(function("f", ["x", "*v"], nodes, ["y"]), (), {"v": v}))
+  frozen, new_params, report = freeze(fn, params)
+  assert report.folded == 1
+  np.testing.assert_allclose(frozen(new_params, x)[0][0], 2 * x @ v, rtol=1e-5)
