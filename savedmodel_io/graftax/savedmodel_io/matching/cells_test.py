@@ -182,6 +182,16 @@ def test_recipes_of_arrays_that_resemble_a_cell_have_the_shapes_of_the_target(ke
     assert {recipe.make(params).shape for recipe in recipes} == {matching.target_shape(name)}
 
 
+def test_rows_of_the_table_decide_the_arrays_of_a_cell():
+  places = {"w_ih": np.zeros((4 * _UNITS, _INPUTS)), "w_hh": np.zeros((4 * _UNITS, _UNITS)), "b": np.zeros(4 * _UNITS)}
+  rows = {"rnn/cell/kernel": "cell/w_ih", "rnn/cell/recurrent_kernel": "cell/w_hh", "rnn/cell/bias": "cell/b"}
+  matching = match(_LSTM, {"cell": places}, table=rows)
+  assert {placement.evidence for placement in matching.placed.values()} == {("table",)}
+  placed = matching.apply()["cell"]
+  np.testing.assert_array_equal(placed["w_ih"], _LSTM["rnn/cell/kernel"].T)
+  np.testing.assert_array_equal(placed["b"], _LSTM["rnn/cell/bias"])
+
+
 def test_two_parallel_cells_are_tried_in_the_same_order():
   """One side returns all states and the other the last one, so only the layer after both cells can be compared."""
   sides = {"there": _GRU, "back": _cell_params(3, (2, 3 * _UNITS))}
