@@ -66,8 +66,8 @@ class Matching:
     missing: names in the target for which there is no parameter.
     unused: names of parameters that are in no place.
     kept: names in the target that are not numbers to be learned, such as counters and keys, and keep their values.
-    contradicted: names in the target that are placed, but with which the target function, as far as it was run, returns
-      other outputs than TensorFlow's, and that no run confirms. Choices of the caller do not change it: run `check`.
+    contradicted: names in the target that are placed and that no run confirms, if the target function with all
+      placements returned other outputs than TensorFlow's. `choose` does not change it: run `check`.
   """
 
   placed: Mapping[str, Placement]
@@ -82,7 +82,7 @@ class Matching:
 
   @property
   def is_complete(self) -> bool:
-    """Whether every parameter of the target has its place, none of TensorFlow's is left over, no run contradicts."""
+    """Whether every parameter of the target is placed, all of TensorFlow's are used, and no run contradicts it."""
     return not (self.ambiguous or self.missing or self.unused or self.contradicted)
 
   @property
@@ -254,8 +254,8 @@ def match(
 
   The words and numbers in names, shapes, and what parameters are to their layers decide. With both functions, the order
   in which they use parameters does, too, and ways between which nothing else decides are tried: one is taken if the
-  layer then returns the same numbers. What nothing decides is `ambiguous`, and no way is taken. Placements that the run
-  of both functions speaks against are `contradicted`, and the matching is not complete.
+  layer then returns the same numbers. What nothing decides is `ambiguous`, and no way is taken. If the outputs still
+  differ, placements that no run confirms are `contradicted`, and the matching is not complete.
 
   Args:
     params: name -> array, such as the parameters of `SavedModel.convert` or what `read_weights` returns.
