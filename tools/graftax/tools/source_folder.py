@@ -118,8 +118,10 @@ def _write(
   style: str,
 ) -> None:
   (folder / MODEL_FILE).write_text(source.text, encoding="utf-8")
-  for name, template in ((CHECK_FILE, "check_nnx.py" if style == "nnx" else CHECK_FILE), ("params.py", "params.py")):
-    (folder / name).write_text((_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8"), encoding="utf-8")
+  imports = "from flax import nnx\n" if style == "nnx" else ""
+  check = _template(CHECK_FILE).format(imports=imports, call=_template(f"call_{style}.py"))
+  (folder / CHECK_FILE).write_text(check, encoding="utf-8")
+  (folder / "params.py").write_text(_template("params.py"), encoding="utf-8")
   (folder / "README.md").write_text(readme, encoding="utf-8")
   parameters = dict(_flat(source.parameters(variables), ""))
   write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
@@ -129,6 +131,10 @@ def _write(
   results = [np.asarray(value) for value in outputs]
   stored |= {f"output/{value.dtype.name}/{i}": value for i, value in enumerate(results)}
   np.savez(folder / "example.npz", allow_pickle=False, **stored)
+
+
+def _template(name: str) -> str:
+  return (_TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def _flat(tree: Any, path: str) -> list[tuple[str, Any]]:
@@ -160,8 +166,7 @@ def _readme(
   held = {"weights": _PARAMETERS_FILE} if source.tree else {}
   held |= {"constants": "constants.safetensors"} if source.constants else {}
   names = "\n".join(f"| `{_shown(new)}` | `{_shown(old)}` |" for new, old in _names(source.tree, ""))
-  text = (_TEMPLATES / ("README_nnx.md.txt" if style == "nnx" else "README.md.txt")).read_text(encoding="utf-8")
-  return text.format(
+  return _template("README_nnx.md" if style == "nnx" else "README.md").format(
     model=_shown(Path(handle).name),
     signature=_shown(signature),
     inputs=inputs,
