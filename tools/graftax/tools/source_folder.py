@@ -123,7 +123,7 @@ def _write(
   (folder / CHECK_FILE).write_text(check, encoding="utf-8")
   (folder / "params.py").write_text(_template("params.py"), encoding="utf-8")
   (folder / "README.md").write_text(readme, encoding="utf-8")
-  parameters = dict(_flat(source.parameters(variables), ""))
+  parameters = {path: np.asarray(array) for path, array in _leaves(source.parameters(variables))}
   write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
   if source.constants:
     write_safetensors(folder / "constants.safetensors", source.constants, metadata={"format": "jax"})
@@ -137,13 +137,13 @@ def _template(name: str) -> str:
   return (_TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def _flat(tree: Any, path: str) -> list[tuple[str, Any]]:
-  """Returns arrays by their paths; positions in lists are numbers."""
+def _leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
+  """Returns what nested dicts and lists hold, with its path; positions in lists are `[0]`, `[1]` and so on."""
   if isinstance(tree, Mapping):
-    return [leaf for key, inner in tree.items() for leaf in _flat(inner, f"{path}/{key}" if path else str(key))]
+    return [leaf for key, inner in tree.items() for leaf in _leaves(inner, f"{path}/{key}" if path else str(key))]
   if isinstance(tree, list):
-    return [leaf for i, inner in enumerate(tree) for leaf in _flat(inner, f"{path}/[{i}]")]
-  return [(path, np.asarray(tree))]
+    return [leaf for i, inner in enumerate(tree) for leaf in _leaves(inner, f"{path}/[{i}]")]
+  return [(path, tree)]
 
 
 def _example(spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
@@ -165,7 +165,7 @@ def _readme(
   )
   held = {"weights": _PARAMETERS_FILE} if source.tree else {}
   held |= {"constants": "constants.safetensors"} if source.constants else {}
-  names = "\n".join(f"| `{_shown(new)}` | `{_shown(old)}` |" for new, old in _names(source.tree, ""))
+  names = "\n".join(f"| `{_shown(new)}` | `{_shown('/'.join(old))}` |" for new, old in _leaves(source.tree))
   return _template("README_nnx.md" if style == "nnx" else "README.md").format(
     model=_shown(Path(handle).name),
     signature=_shown(signature),
@@ -190,11 +190,3 @@ def _argument_names(source: Source) -> list[str]:
       function = calls[0] if isinstance(node, ast.ClassDef) else node
       return [argument.arg for argument in function.args.args if argument.arg not in ("self", "params", "constants")]
   raise AssertionError(f"internal: the text does not define {source.name}")
-
-
-def _names(tree: Any, path: str) -> list[tuple[str, str]]:
-  if isinstance(tree, Mapping):
-    return [leaf for key, inner in tree.items() for leaf in _names(inner, f"{path}/{key}" if path else str(key))]
-  if isinstance(tree, list):
-    return [leaf for i, inner in enumerate(tree) for leaf in _names(inner, f"{path}/[{i}]")]
-  return [(path, "/".join(tree))]
