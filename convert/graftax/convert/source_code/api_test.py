@@ -375,8 +375,8 @@ def test_empty_constants_keep_their_shapes():
 
 
 @pytest.mark.parametrize("style", ["jax", "nnx"])
-@pytest.mark.parametrize("names", [["[0]"], ["[x]", "x"], ["a/[1]", "a/[0]/b"], ["[]/k", "[0]/k"]])
-def test_no_key_is_a_position_in_a_list(names, style):
+@pytest.mark.parametrize("names", [["[0]"], ["[x]", "x"], ["a/[1]", "a/[0]/b"], ["[]/k", "[0]/k"], ["a", "a/b", "c"]])
+def test_no_key_is_a_position_in_a_list_or_holds_another_one(names, style):
   if style == "nnx":
     pytest.importorskip("flax")
   values = {name: np.float32(i + 1) for i, name in enumerate(names)}

@@ -187,9 +187,10 @@ def free_key(key: tuple[str, ...], taken: set[tuple[str, ...]]) -> tuple[str, ..
   number = 1
   key = tuple(part for part in (part.strip("[]") for part in key) if part) or ("w",)
   tried = key
-  while any(tried[: len(t)] == t or t[: len(tried)] == tried for t in taken):
+  while same := [n for t in taken if tried[: (n := min(len(t), len(tried)))] == t[:n]]:
     number += 1
-    tried = (*key[:-1], f"{key[-1]}_{number}")
+    last = min(same) - 1
+    tried = (*key[:last], f"{key[last]}_{number}", *key[last + 1 :])
   taken.add(tried)
   return tried
 
