@@ -3,7 +3,7 @@
 Values and errors:
 
 - `values`: the value model. numpy arrays are known while tracing, JAX arrays are traced.
-- `jax_versions`: What differs between the versions of JAX.
+- `jax_versions`: what differs between the versions of JAX.
 - `known`: runs shape arithmetic in numpy, so that known inputs give known results.
 - `errors`: errors that lowerings and kernels raise.
 
