@@ -139,9 +139,11 @@ def test_frozen_programs_equal_tensorflow():
     assert report.bytes_after == sum(value.nbytes for value in new_params.values())
 
     derivative, original = (jax.jit(jax.grad(_loss(f, p)))(x) for f, p in ((frozen, new_params), (fn, params)))
-    np.testing.assert_allclose(derivative, original, rtol=1e-3, atol=1e-3 * np.abs(original).max(), err_msg=name)
+    # The slope of a sine is off by as much as its argument.
+    slope = 1e-6 * max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(derivative, original, rtol=0, atol=slope * np.abs(original).max(), err_msg=name)
     mapped = jax.vmap(lambda x: frozen(new_params, x)[0])(np.stack([x, 2 * x]))  # noqa: B023
-    np.testing.assert_allclose(mapped[0], expected, rtol=1e-5, atol=10 * tolerance, err_msg=name)
+    np.testing.assert_allclose(mapped[0], expected, rtol=1e-5, atol=tolerance, err_msg=name)
     assert (report.transposes == 1) == (name == "transposes_that_cancel")
 
 
