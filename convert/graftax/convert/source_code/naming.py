@@ -17,7 +17,8 @@ from graftax.convert.source_code.program import Rule, num_equations
 
 __all__ = ["checked_name", "free_key", "function_names", "identifier", "keys_of", "named", "plural", "unique"]
 
-_RESERVED = frozenset(("jax", "jnp", "lax", "np", "nnx", "p", "params", "constants", *keyword.kwlist, *dir(builtins)))
+_OWN = ("jax", "jnp", "lax", "np", "nnx", "p", "params", "constants", "self")
+_RESERVED = frozenset((*_OWN, *keyword.kwlist, *dir(builtins)))
 _GENERIC = ("x", "y", "z", "u", "v", "w")
 
 
@@ -40,7 +41,7 @@ def checked_name(name: str) -> str:
   if not normal.isidentifier() or normal in _RESERVED:
     raise InputError(
       f"name={name!r}: expected an identifier other than Python's keywords and builtins, and other than "
-      "jax, jnp, lax, np, nnx, p, params and constants, which the text uses itself."
+      f"{', '.join(_OWN)}, which the text uses itself."
     )
   return normal
 

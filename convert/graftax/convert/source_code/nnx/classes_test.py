@@ -141,6 +141,11 @@ def test_hostile_names_are_attributes_and_no_code():
   assert not attributes & {name for name in dir(nnx.Module) if not name.startswith("_")}
 
 
+def test_an_argument_may_be_called_self():
+  _, module = _module(lambda p, self: self * p["a"], {"a": np.float32(2)}, _X)
+  np.testing.assert_array_equal(module(_X), 2 * _X)
+
+
 @pytest.mark.parametrize("options", [{"style": "flax"}, {"style": "nnx", "name": "a b"}])
 def test_wrong_styles_and_names_are_refused(options):
   with pytest.raises(InputError, match="expected"):
