@@ -26,11 +26,15 @@ def remarks() -> "Console":
 
 def progress() -> "Progress":
   """Returns a progress display on standard error. It vanishes at its end and is not shown in files or pipes."""
+  from rich.console import Console
   from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
   console = remarks()
+  if not (is_shown := console.is_terminal):
+    # Older versions of rich end a display that is not shown with an empty line.
+    console = Console(quiet=True)
   columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-  return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+  return Progress(*columns, console=console, transient=True, disable=not is_shown)
 
 
 def _console(*, stderr: bool) -> "Console":
