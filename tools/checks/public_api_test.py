@@ -1,6 +1,7 @@
 """What is public is written down, and changes of it are deliberate."""
 
 import importlib
+import sys
 
 import pytest
 from cleanroom import PACKAGES
@@ -11,6 +12,7 @@ def test_every_package_has_public_modules():
   assert sorted(public_modules()) == sorted(PACKAGES)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 writes the types of signatures in other words")
 @pytest.mark.parametrize("package", PACKAGES)
 def test_public_names_are_those_of_the_golden_list(package):
   written = (ROOT / package / "public_api.txt").read_text(encoding="utf-8")
