@@ -27,18 +27,21 @@ def test_crops_have_the_distribution_of_tensorflow(size, attrs):
   stats = pytest.importorskip("scipy.stats")
   inputs = [np.array(size, np.int32), _BOXES, np.array(0.5, np.float32)]
   case = raw_op("SampleDistortedBoundingBoxV2", inputs, attrs)
+  # With seeds TensorFlow draws the same crops in each run, so that no run is unlucky.
+  seeded = raw_op("SampleDistortedBoundingBoxV2", inputs, {**attrs, "seed": 3, "seed2": 4})
   keys = jax.random.split(jax.random.key(0), _NUM)
   begin, extent, box = jax.device_get(
     jax.jit(jax.vmap(lambda key: case.run(*inputs, context=NodeContext(key=key))))(keys)
   )
-  wanted = [case.oracle(case.inputs) for _ in range(_NUM)]
+  wanted = [seeded.oracle(seeded.inputs) for _ in range(_NUM)]
   expected = [np.array([np.asarray(draw[i]) for draw in wanted]) for i in range(3)]
   assert (begin.dtype, extent.dtype, box.shape) == (np.int32, np.int32, (_NUM, 1, 1, 4))
   np.testing.assert_array_equal(begin[:, 2], expected[0][:, 2])
   np.testing.assert_array_equal(extent[:, 2], expected[1][:, 2])
   for got, want in ((begin, expected[0]), (extent, expected[1])):
     for axis in (0, 1):
-      assert stats.ks_2samp(got[:, axis], want[:, axis]).pvalue > 1e-3
+      # The exact probability overflows for some pairs of 600 draws, which warns.
+      assert stats.ks_2samp(got[:, axis], want[:, axis], method="asymp").pvalue > 1e-3
   rows = np.concatenate([begin[:, :2], begin[:, :2] + extent[:, :2]], 1) / np.array(size[:2] * 2, np.float32)
   np.testing.assert_allclose(box[:, 0, 0], rows, rtol=1e-6)
 
