@@ -218,7 +218,7 @@ class _Primal:
       results = calls[0](*args)
     else:  # keep the code of each platform, also in an export for several
       branches = dict(zip(module.platforms, calls, strict=True))
-      results = lax.platform_dependent(*args, default=calls[0], **branches)
+      results = lax.platform_dependent(*args, default=branches.get("cpu", calls[0]), **branches)
     if self._check_platform and module.checks_platform:
       return platforms.checked(results, module.platforms)
     return list(results)

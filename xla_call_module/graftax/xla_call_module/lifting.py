@@ -89,7 +89,9 @@ class Lifted:
       results = self._evaluate(module.platforms.index(options.platform), *args)
     else:
       branches = {name: _Fixed(self._evaluate, index) for index, name in enumerate(module.platforms)}
-      results = lax.platform_dependent(*args, default=_Fixed(self._evaluate, 0), **branches)
+      # The default is for those who read the code: on a platform, JAX takes what has its name.
+      default = branches.get("cpu", _Fixed(self._evaluate, 0))
+      results = lax.platform_dependent(*args, default=default, **branches)
     is_chosen = module.has_platform_index and options.platform is not None
     if options.check_platform and module.checks_platform and not is_chosen:
       results = platforms.checked(results, module.platforms)

@@ -45,11 +45,15 @@ class Library:
     functions: the functions by name.
     refusals: the equations that have no form in TensorFlow ops.
     consumer: the converter that will read the nodes, one of `CONSUMERS`; None for TensorFlow.
+    prefers_cpu: whether code for CPUs is taken rather than code for all platforms, where a function has both.
+    has_platform_choice: whether a function had both.
   """
 
   prefix: str
   refusals: Refusals
   consumer: str | None = None
+  prefers_cpu: bool = False
+  has_platform_choice: bool = False
   functions: dict[str, Function] = dataclasses.field(default_factory=dict)
   num_begun: int = 0
   """How many functions were begun, those that are not finished yet included."""

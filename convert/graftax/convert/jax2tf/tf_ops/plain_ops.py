@@ -37,20 +37,26 @@ def plain_ops(traced: TracedFunction, operands: Sequence[TensorRef], prefix: str
     UnsupportedPrimitiveError: some operations have no form in TensorFlow ops, or in those of the consumer; the
       message lists all of them.
   """
-  refusals = Refusals()
-  b = Builder(Library(prefix, refusals, consumer))
-  tensors = [Tensor(spec.shape, spec.dtype, ref) for spec, ref in zip(traced.inputs, operands, strict=True)]
-  _add_symbols(b, tensors)
-  with jax.enable_x64(traced.enable_x64):
-    results = run_jaxpr(b, traced.jaxpr, tensors)
-  if refusals.found:
-    raise refusals.error(traced.name)
+  b, results = _nodes(traced, operands, Library(prefix, Refusals(), consumer))
+  if b.library.refusals.found and b.library.has_platform_choice:
+    b, results = _nodes(traced, operands, Library(prefix, Refusals(), consumer, prefers_cpu=True))
+  if b.library.refusals.found:
+    raise b.library.refusals.error(traced.name)
   b.scope = "results"
   refs = tuple(b.ref(result) for result in results)
   wanted = Function(
     "body", (), tuple(Result("", ref, r.spec.dtype) for r, ref in zip(results, refs, strict=True)), tuple(b.nodes)
   )
   return Body(prune(wanted).nodes, refs, tuple(result.spec for result in results), b.library.functions)
+
+
+def _nodes(traced: TracedFunction, operands: Sequence[TensorRef], library: Library) -> tuple[Builder, list[Tensor]]:
+  """Returns the results of a traced function, with the nodes that compute them; what has no form is in `library`."""
+  b = Builder(library)
+  tensors = [Tensor(spec.shape, spec.dtype, ref) for spec, ref in zip(traced.inputs, operands, strict=True)]
+  _add_symbols(b, tensors)
+  with jax.enable_x64(traced.enable_x64):
+    return b, run_jaxpr(b, traced.jaxpr, tensors)
 
 
 def _add_symbols(b: Builder, tensors: Sequence[Tensor]) -> None:

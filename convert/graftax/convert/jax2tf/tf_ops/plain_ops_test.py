@@ -1,3 +1,4 @@
+import functools
 import pickle
 import re
 
@@ -11,6 +12,7 @@ from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_
 from graftax.convert.jax2tf import plain_op_primitives
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.graphdef_ir import DType, validate_function
+from graftax.ops_jax import lowering
 
 _BATCH = jax.export.symbolic_shape("batch")[0]
 
@@ -198,3 +200,41 @@ def test_at_least_a_hundred_primitives_have_rules():
 def test_the_table_of_kernels_says_what_tensorflow_takes():
   assert has_kernel("MatMul", {"T": DType.INT32})
   assert not has_kernel("MatMul", {"T": DType.UINT8})
+
+
+def test_code_for_all_platforms_is_written_rather_than_that_for_cpus():
+  x = np.linspace(-1, 1, 3, dtype=np.float32)
+
+  def function(x):
+    return lax.platform_dependent(x, cpu=jnp.sin, default=jnp.tanh)
+
+  program = _program(function, x)
+  assert "Tanh" in _ops(program) and "Sin" not in _ops(program)
+  only_cpu = _program(lambda x: lax.platform_dependent(x, cpu=jnp.sin, tpu=jnp.tanh), x)
+  assert "Sin" in _ops(only_cpu) and "Tanh" not in _ops(only_cpu)
+  gradient = _program(jax.grad(lambda x: function(x).sum()), x)
+  np.testing.assert_allclose(convert_program(gradient)[0]({}, x)[0], 1 - np.tanh(x) ** 2, rtol=1e-6)
+
+
+def test_code_for_cpus_is_written_for_values_and_derivatives_if_a_part_of_the_other_has_no_form():
+  x = np.linspace(-1, 1, 3, dtype=np.float32)
+
+  @jax.custom_vjp
+  def for_all(x):
+    return jnp.tanh(x)
+
+  def backward(y, dy):
+    return (jax.pure_callback(lambda y, dy: dy * (1 - y**2), jax.ShapeDtypeStruct(y.shape, y.dtype), y, dy),)
+
+  for_all.defvjp(lambda x: (jnp.tanh(x), jnp.tanh(x)), backward)
+  program = _program(jax.grad(lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=for_all).sum()), x)
+  np.testing.assert_allclose(convert_program(program)[0]({}, x)[0], np.cos(x), rtol=1e-6)
+  with pytest.raises(UnsupportedPrimitiveError, match="pure_callback"):
+    _program(jax.grad(lambda x: lax.platform_dependent(x, cpu=for_all, default=for_all).sum()), x)
+
+
+def test_convolutions_with_a_form_for_cpus_stay_convolutions():
+  x, kernel = np.ones((1, 14, 14, 64), np.float32), np.ones((3, 3, 64, 64), np.float32)
+  conv = lowering("Conv2D").function
+  program = _program(functools.partial(conv, strides=(1, 1, 1, 1), padding="SAME"), x, kernel)
+  assert [node.op for node in program.function.nodes if node.op in ("Conv2D", "MatMul", "BatchMatMulV2")] == ["Conv2D"]

@@ -1,5 +1,6 @@
 """Primitives that call a function: its nodes take the place of the call."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -211,10 +212,18 @@ def pvary(b: Builder, *operands: Tensor) -> list[Tensor]:
   return list(operands)
 
 
-@rule("platform_index")
-def platform_index(b: Builder, *, platforms: Any) -> Tensor:
-  """Returns the number of the branch for CPUs: TensorFlow's plain ops are those that JAX has for them."""
-  for number, names in enumerate(platforms):
-    if names is None or "cpu" in names:
-      return b.constant(number, np.int32)
-  raise Unsupported(f"branches for the platforms {platforms} only")
+@rule("platform_index", folds=False)
+def platform_index(b: Builder, *, platforms: Sequence[Sequence[str] | None]) -> Tensor:
+  """Returns the number of the branch for all platforms, or of that for CPUs if there is none, or `b` prefers it.
+
+  Code for all platforms is nearer to TensorFlow's ops, which run on all: the forms of convolutions for CPUs in ops_jax,
+  for example, are products of many slices. One branch is taken for a whole function, since the branches of a derivative
+  go on with what the same branches of the values have kept.
+  """
+  cpu = next((number for number, names in enumerate(platforms) if names and "cpu" in names), None)
+  default = next((number for number, names in enumerate(platforms) if names is None), None)
+  b.library.has_platform_choice |= cpu is not None and default is not None
+  chosen = next((n for n in ((cpu, default) if b.library.prefers_cpu else (default, cpu)) if n is not None), None)
+  if chosen is None:
+    raise Unsupported(f"branches for the platforms {platforms} only")
+  return b.constant(chosen, np.int32)
