@@ -55,7 +55,10 @@ _ROW = "lax.dynamic_index_in_dim(_0, _1, 0, keepdims=False)"
 
 
 def direct_rows(equation: Equation, producers: dict[Value, Equation]) -> None:
-  """Lets a scan over 0, 1, 2 and so on that indexes arrays with these scan over the arrays, in place."""
+  """Lets a scan over 0, 1, 2 and so on that only indexes arrays with these scan over the arrays, in place.
+
+  If the number is also read for something else, the scan would compute both, and the program would be longer.
+  """
   body = equation.bodies["body"]
   num_carry = int(equation.settings["num_carry"])
   counted = {
@@ -64,21 +67,26 @@ def direct_rows(equation: Equation, producers: dict[Value, Equation]) -> None:
     if isinstance(outer, Value) and outer in producers and producers[outer].op == "iota"
   }
   inside = {value for e in body.equations for value in e.outputs} | set(body.inputs)
-  kept: list[Equation] = []
-  rows: dict[Value, Value] = {}
+  found: list[tuple[Equation, Value, Value]] = []
   for e in body.equations:
-    if e.op == "idiom" and e.settings["text"] == _ROW and e.inputs[1] in counted:
-      array, row = e.inputs[0], e.outputs[0]
+    if e.op == "idiom" and e.settings["text"] == _ROW and isinstance(e.inputs[1], Value) and e.inputs[1] in counted:
+      array = e.inputs[0]
       if isinstance(array, Value) and array not in inside and array.shape[0] == equation.settings["length"]:
-        if array in rows:
-          _replace_reads(body, row, rows[array])
-        else:
-          rows[array] = row
-          body.inputs.append(row)
-          equation.inputs.append(array)
-        continue
-    kept.append(e)
-  body.equations = kept
+        found.append((e, array, e.inputs[1]))
+  others = Counter(uses(body))
+  others.subtract(number for _, _, number in found)
+  rows: dict[Value, Value] = {}
+  for e, array, number in found:
+    if others[number]:
+      continue
+    body.equations.remove(e)
+    row = e.outputs[0]
+    if array in rows:
+      _replace_reads(body, row, rows[array])
+    else:
+      rows[array] = row
+      body.inputs.append(row)
+      equation.inputs.append(array)
 
 
 def _replace_reads(block: Block, old: Value, new: Value) -> None:

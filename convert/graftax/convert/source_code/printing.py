@@ -284,6 +284,7 @@ class _Writer:
       self._here.update(equation.outputs)
     here = Counter(o for e in block.equations for o in e.inputs if isinstance(o, Value))
     here.update(o for o in block.results if isinstance(o, Value))
+    rows = Counter(o for e in block.equations if e.op == "scan" for o in e.inputs[int(e.settings["num_carry"]) :])
     for equation in block.equations:
       if equation.op == "platform_index":
         # Read by a conditional, which is written as a choice of platforms.
@@ -292,6 +293,10 @@ class _Writer:
         continue
       if equation.op in _CONTROL:
         out.extend(_CONTROL[equation.op](self, equation))
+        continue
+      if equation.op == "iota" and (value := equation.outputs[0]).is_constant and rows[value] == self._count[value]:
+        # XLA computes fewer instructions in the loop if the numbers are a constant of the program.
+        self.env[value] = expression(f"np.arange({text(value.shape[0])}, dtype=np.{value.dtype})")
         continue
       tree = self._spelled(equation, out)
       if len(equation.outputs) == 1:

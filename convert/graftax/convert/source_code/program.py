@@ -49,12 +49,14 @@ class Value:
     dtype: its dtype.
     name: what it is called in the original program, such as an argument's name; or "".
     parameter: the path of a parameter, or None for other values.
+    is_constant: whether an equation makes it in the place of a constant of the program.
   """
 
   shape: tuple[Dim, ...]
   dtype: DType
   name: str = ""
   parameter: tuple[str, ...] | None = None
+  is_constant: bool = False
 
   def __repr__(self) -> str:
     return f"Value({self.name}{list(self.shape)})"

@@ -258,7 +258,7 @@ class Reader:
 
 def _made(array: np.ndarray) -> Equation | None:
   """Returns the equation that makes an array which is all one number, or counts from 0."""
-  out = Value(array.shape, array.dtype)
+  out = Value(array.shape, array.dtype, is_constant=True)
   if array.ndim == 0 or array.size == 0:
     return None
   if array.tobytes() == np.full_like(array, array.reshape(-1)[0]).tobytes():

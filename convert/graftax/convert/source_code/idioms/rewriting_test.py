@@ -117,6 +117,21 @@ def test_a_loop_over_indices_is_a_loop_over_rows():
   np.testing.assert_array_equal(source.function()(_X), fn(_X))
 
 
+def test_a_loop_that_reads_its_index_otherwise_indexes_rows():
+  def fn(x):
+    def step(carry, i):
+      row = lax.dynamic_index_in_dim(x, i, 0, keepdims=False)
+      return lax.dynamic_update_index_in_dim(carry, row * 0.5, i, 0), None
+
+    return lax.scan(step, jnp.zeros((4, 8)), np.arange(4, dtype=np.int32))[0]
+
+  source = to_source(fn, _X)
+  assert "jnp.zeros((4, 8), jnp.float32), np.arange(4, dtype=np.int32)\n" in source.text
+  np.testing.assert_array_equal(source.function()(_X), fn(_X))
+  sizes = [jax.jit(f).lower(_X).compile().as_text().count(" = ") for f in (fn, source.function())]
+  assert sizes[1] == sizes[0]
+
+
 def test_max_pooling_with_a_rule_of_its_own_is_one_reduction():
   pool = lowering("MaxPool").function
   images = np.random.default_rng(0).integers(0, 4, (1, 6, 6, 2)).astype(np.float32)
