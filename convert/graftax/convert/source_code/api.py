@@ -589,6 +589,7 @@ _IMPORTS = {
   "np": "import numpy as np",
   "nnx": "from flax import nnx",
   "lax": "from jax import lax",
+  "primitives": "from jax.extend.core import primitives",
 }
 
 

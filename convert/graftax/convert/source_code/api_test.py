@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import primitives
 
 from graftax.convert.errors import InputError
 from graftax.convert.source_code import SourceError, to_source
@@ -112,6 +113,20 @@ _FUNCTIONS = {
     ),
     _IMAGES,
   ),
+  "gradient of pooling": (
+    lambda x: jax.grad(
+      lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") ** 2).sum()
+    )(x),
+    _IMAGES,
+  ),
+  "reductions by functions": (
+    lambda x: (
+      lax.reduce((x, x), (np.float32(0), np.float32(1)), lambda a, b: (a[0] + b[1], a[1] * b[0]), (0,)),
+      lax.reduce(x, np.float32(0), lambda a, b: jnp.sin(a) + b, (0, 1)),
+      lax.reduce_window(x, 0.0, lambda a, b: a * 2 + jnp.sin(b), (2, 2), (1, 1), "VALID", window_dilation=(1, 2)),
+    ),
+    _X,
+  ),
   "gathers": (lambda x, i: (jnp.take(x, i, axis=0), x[i], jnp.take(x, i, 1, mode="clip"), x[i, 1]), _X, _IDS),
   "scatters": (lambda x, i: (x.at[i, 0].add(1.0), x.at[i].set(2.0), x.at[:, 2].mul(3.0)), _X, _IDS),
   "positions": (lambda x: x * jnp.arange(8) + jnp.eye(4, 8) + jnp.linspace(0, 1, 8), _X),
@@ -181,6 +196,13 @@ _WITHOUT_GRADIENT = {
     _KEY,
     _X,
   ),
+  "selected integers": (
+    lambda i: primitives.select_and_scatter_add_p.bind(
+      i[:1], i, select_prim=primitives.ge_p, window_dimensions=(2, 1), window_strides=(1, 1), padding=((0, 0), (0, 0))
+    ),
+    _IDS,
+  ),
+  "bits of the generator": (lambda x: primitives.threefry2x32_p.bind(x[0], x[1], x, x), np.array([1, 2], np.uint32)),
   "old random keys": (lambda key: jax.random.normal(key, (3,)), np.array([1, 2], np.uint32)),
 }
 
@@ -217,6 +239,11 @@ def test_symbolic_sizes_are_read_from_shapes():
   for size in (1, 3):
     x = np.ones((size, 8), np.float32)
     np.testing.assert_array_equal(source.function()(x), fn(x))
+
+
+def test_the_text_imports_primitives_that_have_no_function():
+  text = to_source(*_WITHOUT_GRADIENT["selected integers"]).text
+  assert "from jax.extend.core import primitives\n" in text and "graftax" not in text.partition("\n")[2]
 
 
 def test_callbacks_are_refused_with_their_scope():

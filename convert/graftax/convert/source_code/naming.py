@@ -17,7 +17,7 @@ from graftax.convert.source_code.program import Rule, num_equations
 
 __all__ = ["checked_name", "free_key", "function_names", "identifier", "keys_of", "named", "plural", "unique"]
 
-_OWN = ("jax", "jnp", "lax", "np", "nnx", "p", "params", "constants", "self")
+_OWN = ("jax", "jnp", "lax", "np", "nnx", "primitives", "p", "params", "constants", "self")
 _RESERVED = frozenset((*_OWN, *keyword.kwlist, *dir(builtins)))
 _GENERIC = ("x", "y", "z", "u", "v", "w")
 

@@ -374,6 +374,31 @@ class _Writer:
     call = ast.Call(expression("lax.while_loop"), [ast.Name(names["condition"]), ast.Name(names["body"]), init], [])
     return [*statements, _assign([self._targets(e.outputs, "carry")], call)]
 
+  def reduction(self, e: Equation) -> list[ast.stmt]:
+    """Calls a reduction by a function."""
+    body = e.bodies["body"]
+    count = len(e.outputs)
+    name = self._local("combined")
+    unpack: list[ast.stmt] = []
+    first = self._argument(body.inputs[:count], "total", unpack)
+    second = self._argument(body.inputs[count:], "item", unpack)
+    definition = self.nested(name, body, unpack, [first, second])
+    definition.body = _returned(definition.body, _packed(self.operands(body.results)))
+    operands = self.operands(e.inputs)
+    arguments = [_packed(operands[:count]), _packed(operands[count:]), ast.Name(name)]
+    if e.op == "reduce":
+      arguments.append(expression(text(e.settings["dimensions"])))
+      keywords: list[ast.keyword] = []
+    else:
+      arguments += [expression(text(e.settings[key])) for key in ("window_dimensions", "window_strides", "padding")]
+      keywords = [
+        ast.keyword(key, expression(text(e.settings[key])))
+        for key in ("base_dilation", "window_dilation")
+        if any(size != 1 for size in e.settings[key])
+      ]
+    call = ast.Call(expression(f"lax.{e.op}"), arguments, keywords)
+    return [definition, _assign([self._targets(e.outputs)], call)]
+
   def cond(self, e: Equation) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
     branches: list[ast.expr] = []
@@ -531,6 +556,8 @@ _CONTROL: dict[str, Callable[[_Writer, Equation], list[ast.stmt]]] = {
   "cond": _Writer.cond,
   "checkpoint": _Writer.checkpoint,
   "custom_linear_solve": _Writer.linear_solve,
+  "reduce": _Writer.reduction,
+  "reduce_window": _Writer.reduction,
   "custom_jvp": _Writer.rule,
   "custom_vjp": _Writer.rule,
   "call": _Writer.call,

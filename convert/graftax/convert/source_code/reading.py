@@ -146,6 +146,8 @@ class Reader:
       body = self.block(_closed(params["jaxpr"]), inputs, ())
       settings = {"policy": params["policy"], "prevent_cse": params["prevent_cse"]}
       return Equation("checkpoint", operands, outputs, settings, {"body": body}, path)
+    if name in ("reduce", "reduce_window") and "jaxpr" in params:
+      return self._reduction(name, params, operands, outputs, path)
     if name == "custom_linear_solve":
       return self._linear_solve(params, operands, outputs, path)
     # Sums of cotangents are sums.
@@ -187,6 +189,15 @@ class Reader:
       bodies[role] = self.block(closed, [*consts, *carried], ())
       bodies[role].inputs = carried
     return Equation("while", operands[second:], outputs, {}, bodies, path)
+
+  def _reduction(
+    self, name: str, params: dict[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
+  ) -> Equation:
+    """Returns a reduction by a function, whose body takes what is reduced so far and then the next elements."""
+    closed = ClosedJaxpr(params.pop("jaxpr"), params.pop("consts", ()))
+    params.pop("computation", None)
+    body = self.block(closed, [_value(v.aval) for v in closed.jaxpr.invars], ())
+    return Equation(name, operands, outputs, _normal(params), {"body": body}, path)
 
   def _linear_solve(
     self, params: Mapping[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]

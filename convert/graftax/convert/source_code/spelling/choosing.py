@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.export import is_symbolic_dim
+from jax.extend.core import primitives
 
 from graftax.convert.source_code import spelling
 from graftax.convert.source_code.comparing import same_block
@@ -27,7 +28,7 @@ _ = spelling  # the modules of the room register their spellings
 
 def namespace() -> dict[str, object]:
   """Returns the names that texts may use."""
-  return {"jax": jax, "jnp": jnp, "lax": lax, "np": np}
+  return {"jax": jax, "jnp": jnp, "lax": lax, "np": np, "primitives": primitives}
 
 
 def traced(function: Callable[..., object], inputs: list[Value]) -> Block:

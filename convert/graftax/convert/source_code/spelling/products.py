@@ -136,11 +136,6 @@ def random_fold_in(e: Call) -> Iterator[str]:
   yield "jax.random.fold_in(_0, _1)"
 
 
-@spelled("threefry2x32")
-def threefry(e: Call) -> Iterator[str]:
-  yield f"jax.extend.random.threefry2x32_p.bind({e.args})"
-
-
 @spelled("triangular_solve")
 def triangular_solve(e: Call) -> Iterator[str]:
   yield f"lax.linalg.triangular_solve(_0, _1{settings_text(e.settings)})"

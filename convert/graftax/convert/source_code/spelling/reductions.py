@@ -90,7 +90,11 @@ def _is_float(dtype: object) -> bool:
 
 @spelled(*_WINDOWS)
 def reduce_window(e: Call) -> Iterator[str]:
-  reducer, initial = _WINDOWS[e.equation.op]
+  return _windows(e, e.equation.op, "_0")
+
+
+def _windows(e: Call, op: str, operand: str) -> Iterator[str]:
+  reducer, initial = _WINDOWS[op]
   start = initial(e.dtype)
   sizes, strides = text(e.settings["window_dimensions"]), text(e.settings["window_strides"])
   padding = tuple(tuple(int(i) for i in p) for p in e.settings["padding"])
@@ -101,4 +105,27 @@ def reduce_window(e: Call) -> Iterator[str]:
   padded = ['"VALID"'] if all(p == (0, 0) for p in padding) else ['"SAME"', text(padding)]
   for typed in (start, f"jnp.array({start}, {dtype_text(e.dtype)})"):
     for pads in padded:
-      yield f"lax.reduce_window(_0, {typed}, {reducer}, {sizes}, {strides}, {pads}{rest})"
+      yield f"lax.reduce_window({operand}, {typed}, {reducer}, {sizes}, {strides}, {pads}{rest})"
+
+
+_SELECTED = {"ge": "reduce_window_max", "le": "reduce_window_min"}
+
+
+@spelled("select_and_scatter_add")
+def select_and_scatter_add(e: Call) -> Iterator[str]:
+  """Proposes the transposed derivative of a pooling; integers have none, and bind the primitive."""
+  for pool in _pools(e):
+    yield f"jax.vjp(lambda x: {pool}, _1)[1](_0)[0]"
+
+
+@spelled("select_and_gather_add")
+def select_and_gather_add(e: Call) -> Iterator[str]:
+  """Proposes the derivative of a pooling; integers have none, and bind the primitive."""
+  for pool in _pools(e):
+    yield f"jax.jvp(lambda x: {pool}, (_1,), (_0,))[1]"
+
+
+def _pools(e: Call) -> Iterator[str]:
+  """Yields poolings of `x` whose derivatives select as an equation does."""
+  op = _SELECTED.get(getattr(e.settings["select_prim"], "name", ""))
+  return _windows(e, op, "x") if op else iter(())

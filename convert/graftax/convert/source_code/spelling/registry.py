@@ -75,5 +75,5 @@ def proposals(equation: Equation) -> Iterator[str]:
     return
   for function in (f"lax.{equation.op}", f"jnp.{equation.op}", f"lax.linalg.{equation.op}"):
     yield f"{function}({call.args}{settings})"
-  for module in ("lax", "lax.linalg"):
+  for module in ("lax", "lax.linalg", "primitives"):
     yield f"{module}.{equation.op}_p.bind({call.args}{settings})"

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.export import is_symbolic_dim
+from jax.extend.core import Primitive, primitives
 
 from graftax.convert.source_code.program import Dim, DType, Literal, Settings
 
@@ -106,6 +107,8 @@ def text(value: Any) -> str:
     return number_text(value, np.asarray(value).dtype)
   if isinstance(value, Literal):
     return array_text(value)
+  if isinstance(value, Primitive):
+    return _primitive(value)
   if isinstance(value, enum.Enum):
     return _enum(value)
   if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -129,6 +132,13 @@ def _enum(value: enum.Enum) -> str:
     if getattr(module, type(value).__name__, None) is type(value):
       return f"{prefix}.{type(value).__name__}.{value.name}"
   raise ValueError(f"{value!r} has no text")
+
+
+def _primitive(value: Primitive) -> str:
+  name = f"{value.name}_p"
+  if getattr(primitives, name, None) is not value:
+    raise ValueError(f"{value!r} has no text")
+  return f"primitives.{name}"
 
 
 def _lax_class(value: Any, fields: dict[str, object]) -> str:
