@@ -30,23 +30,24 @@ class SilentChildError(LostChildError):
 class Child:
   """A process that runs the function `main` of a module, until the context ends.
 
-  `main` gets the request from `serve`. Whatever else it prints is lost.
+  `main` gets the request from `serve`.
   """
 
-  def __init__(self, module: str, request: Any, environment: Mapping[str, str]):
+  def __init__(self, module: str, request: Any, environment: Mapping[str, str], errors: IO[bytes] | None = None):
     """Starts the process.
 
     Args:
       module: name of the module.
       request: what `serve` returns in the child.
       environment: variables to set, unless the parent has them set already.
+      errors: a file for what it prints; by default this is lost.
     """
     paths = os.pathsep.join(path for path in sys.path if path)
     self._process = subprocess.Popen(
       [sys.executable, "-c", f"from {module} import main; main()"],
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
-      stderr=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL if errors is None else errors,
       text=True,
       env={**environment, **os.environ, "PYTHONPATH": paths},
     )

@@ -5,7 +5,7 @@ A child calls `serve`, and for each case of its request sends notes while it wor
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from graftax.testing.child_process import Child, LostChildError, serve
 
@@ -14,6 +14,7 @@ __all__ = ["Answer", "answer_cases", "run_in_children"]
 # `Any` in this module is what JSON can hold.
 
 _Case = TypeVar("_Case")
+_NUM_LINES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ def run_in_children(
   environment: Mapping[str, str],
   timeout_s: float,
   cases_per_child: int | None = None,
+  errors: IO[bytes] | None = None,
 ) -> Iterator[tuple[_Case, Answer]]:
   """Yields each case with the answer to it, in order.
 
@@ -48,13 +50,16 @@ def run_in_children(
     environment: variables of the child.
     timeout_s: how long a note or a result may take.
     cases_per_child: after how many cases a child is replaced. Compiled programs stay in its memory.
+    errors: a file for what children print, of which the end is told of a child that died; by default this is lost.
   """
   done = 0
   while done < len(cases):
     share = cases[done : None if cases_per_child is None else done + cases_per_child]
-    with Child(module, request(share), environment) as child:
+    with Child(module, request(share), environment, errors) as child:
       for case in share:
         answer = _answer(child, timeout_s)
+        if answer.lost and errors is not None:
+          answer = dataclasses.replace(answer, lost=f"{answer.lost}{_end(errors)}")
         done += 1
         yield case, answer
         if answer.lost:
@@ -70,6 +75,13 @@ def answer_cases(run: Callable[[Any, Callable[[Any], None]], Iterator[Any]]) -> 
   request, say = serve()
   for result in run(request, lambda note: say({"note": note})):
     say({"result": result})
+
+
+def _end(errors: IO[bytes]) -> str:
+  """Returns the last lines of what a child printed."""
+  errors.seek(0)
+  lines = [line.strip() for line in errors.read().decode(errors="replace").splitlines()]
+  return "".join(f": {line}" for line in [line for line in lines if line][-_NUM_LINES:])
 
 
 def _answer(child: Child, timeout_s: float) -> Answer:

@@ -1,6 +1,7 @@
 """A case at which the child dies or hangs costs that case and no other one."""
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ def _run(request, say):
   for case in request:
     say(f"{case} begins")
     if case == "die":
+      print(f"cannot run {case}", file=sys.stderr, flush=True)
       os._exit(3)
     if case == "hang":
       time.sleep(60)
@@ -33,6 +35,13 @@ def test_the_cases_after_a_lost_one_run_in_a_new_child():
   assert [answer.result[0] for answer in (before, between, after)] == ["A", "B", "C"]
   assert died == Answer(("die begins",), None, "the process died (exit status 3)")
   assert hung == Answer(("hang begins",), None, "no answer within 1 s")
+
+
+def test_what_a_lost_child_printed_last_is_told(tmp_path):
+  with (tmp_path / "errors.txt").open("w+b") as file:
+    _, died, after = _answers(["a", "die", "c"], errors=file)
+  assert died.lost == "the process died (exit status 3): cannot run die"
+  assert after.lost == ""
 
 
 def test_a_child_is_replaced_after_its_share_of_cases():

@@ -35,6 +35,13 @@ def test_the_paths_after_a_lost_one_run_in_a_new_process(script):
   assert found[Path("b")]["given"] == ["wrong", "b", "die2", "die3"]
 
 
+def test_a_path_that_takes_too_long_costs_that_path(script):
+  script.write_text(_SCRIPT.replace("os._exit(3)", "import time; time.sleep(60)"))
+  found = run_script(sys.executable, script, [Path("a"), Path("die")], timeout_s=2.0)
+  assert found[Path("a")]["right"]
+  assert found[Path("die")]["error"] == "no answer within 4 s"
+
+
 def test_a_script_that_runs_nothing_loses_each_path(script):
   script.write_text("import no_such_module")
   found = run_script(sys.executable, script, [Path("a"), Path("b")])
