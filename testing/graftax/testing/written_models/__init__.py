@@ -7,5 +7,6 @@ model has a process of its own, or each batch with `--batch`. A second run goes 
 
 - `subjects`: The models, as JAX functions with inputs.
 - `write`: Writes one model with its values, derivatives and the size of the compiled program.
+- `page`: The page of results.
 - `run_written`: Runs what was written; runs alone, without graftax.
 """

@@ -94,7 +94,9 @@ def gradients(function: Any, params: dict[str, Any], inputs: list[Any]) -> tuple
     given = [some.get(str(i), x) for i, x in enumerate(inputs)]
     return weighted(function({**params, **moving}, *given))
 
-  return jax.jit(jax.grad(loss, (0, 1)))(moving, some)
+  # LLVM compiles large gradients for minutes, and this changes no operation.
+  quick = {"xla_backend_optimization_level": 0}
+  return jax.jit(jax.grad(loss, (0, 1))).lower(moving, some).compile(compiler_options=quick)(moving, some)
 
 
 def difference(found: Any, wanted: np.ndarray) -> float:

@@ -13,9 +13,10 @@ import numpy as np
 
 from graftax.convert import MissingInputError
 from graftax.savedmodel_io import load
-from graftax.testing.differential.runner import run_case
+from graftax.testing.differential.oracle import Oracle
 from graftax.testing.keras_applications import APPLICATIONS, HEAVY, export_model
 from graftax.testing.tensorflow_programs.catalogue import installed_models
+from graftax.testing.written_models.run_written import is_inexact
 from graftax.testing.zoo.saving import saved_copies
 from graftax.xla_call_module import Module, lift
 
@@ -62,6 +63,7 @@ def subject_names(modules: Path | None, num_modules: int) -> list[str]:
 def subject(name: str, modules: Path | None) -> Iterator[Subject]:
   """Yields a model by name."""
   kind, _, rest = name.partition("/")
+  jax.config.update("jax_enable_x64", kind == "stablehlo")
   if kind == "stablehlo":
     assert modules is not None
     yield _module((modules / f"{rest}.mlir").read_text(encoding="utf-8"))
@@ -70,8 +72,9 @@ def subject(name: str, modules: Path | None) -> Iterator[Subject]:
       yield _application(rest, Path(folder))
   else:
     case = installed_models()[rest]
-    with saved_copies() as copies:
-      run_case(case, copies.converter, checks=["value"])
+    with saved_copies() as copies, jax.enable_x64(case.x64):
+      oracle = Oracle(case)
+      copies.converter.convert(oracle.function, oracle.specs(case.inputs))
       function, params = copies.loaded[0].convert("serve")
       leaves, structure = jax.tree.flatten(case.inputs)
 
@@ -110,7 +113,6 @@ _CHECK = re.compile(r"^ *stablehlo\.custom_call @check\..*\n", re.MULTILINE)
 
 def _module(text: str) -> Subject:
   """Returns a module of StableHLO as a function of its inputs, without its checks."""
-  jax.config.update("jax_enable_x64", True)
   text = _CHECK.sub("", text)
   found = _INPUTS.search(text)
   assert found is not None
@@ -129,7 +131,7 @@ def _module(text: str) -> Subject:
   main = re.sub(rf"{re.escape(name)}(?![\w#])", "%given0", main)
   function = lift(Module.from_text(f"{head}func.func public @main({arguments}){main}{separator}{others}"))
   return Subject(
-    lambda _, *arrays: function(*arrays), {}, list(inputs), gradient=any(x.dtype.kind == "f" for x in inputs), x64=True
+    lambda _, *arrays: function(*arrays), {}, list(inputs), gradient=any(is_inexact(x) for x in inputs), x64=True
   )
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import json
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import jax
 import numpy as np
 
 from graftax.convert import to_source
+from graftax.graphdef_ir import GraftaxError
+from graftax.testing.harness.children import answer_cases
 from graftax.testing.harness.errors import error_text
 from graftax.testing.written_models.run_written import flattened, gradients, instructions, write_arrays
 from graftax.testing.written_models.subjects import Subject, subject
@@ -63,16 +65,15 @@ def _store(path: Path, arrays: dict[str, Any]) -> None:
 
 
 def main() -> None:
-  """Runs `python -m graftax.testing.written_models.write MODULES NAME FOLDER NAME FOLDER ...`."""
-  modules, *rest = sys.argv[1:]
-  for name, folder in zip(rest[::2], rest[1::2], strict=True):
+  """Runs the child process, which writes models one after the other."""
+  answer_cases(_run)
+
+
+def _run(request: Any, _: Callable[[Any], None]) -> Iterator[Any]:
+  for name, folder in request["models"]:
     try:
-      with subject(name, Path(modules)) as given:
-        write(given, Path(folder))
+      with subject(name, Path(request["modules"])) as given:
+        yield write(given, Path(folder))
     except Exception as e:
-      (Path(folder) / "facts.json").write_text(json.dumps({"error": error_text(e, _MAX_DETAIL)}), encoding="utf-8")
+      yield {"error": error_text(e, _MAX_DETAIL), "refused": isinstance(e, GraftaxError)}
     jax.clear_caches()
-
-
-if __name__ == "__main__":
-  main()
