@@ -3,7 +3,7 @@
 The lowerings are registered when the first one is asked for; `register` adds or replaces one from outside.
 """
 
-from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
+from graftax.ops_jax._core.context import Context, CountedLoop, Counter, LoopLength, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
   MissingBoundError,
@@ -57,6 +57,7 @@ __all__ = [
   "BoundedRule",
   "Context",
   "CountedLoop",
+  "Counter",
   "InconclusiveError",
   "InputParameter",
   "IntegerFacts",

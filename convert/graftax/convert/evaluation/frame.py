@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jax
 
 from graftax.convert.errors import MissingInputError
-from graftax.convert.evaluation.loop_walk import walk_loop
+from graftax.convert.evaluation.loop_lengths import loop_length
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Step
 from graftax.graphdef_ir import Budget, FunctionRef, ModelFolder
@@ -133,7 +133,7 @@ class Frame:
     return call
 
   def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
-    return walk_loop(self.evaluator, self.path, cond, body, args)
+    return loop_length(self.evaluator, self.path, cond, body, args)
 
   def rng(self) -> jax.Array:
     if self.evaluator.key is None:

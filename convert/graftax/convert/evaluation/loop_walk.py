@@ -15,14 +15,14 @@ import jax
 import numpy as np
 
 from graftax.convert.planning.plan import Plan
-from graftax.graphdef_ir import Budget, FunctionRef, GraphError, LimitExceededError, OpTraits, traits_of
-from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, LoopLength, Value, is_known
+from graftax.graphdef_ir import Budget, FunctionRef, GraphError, OpTraits, traits_of
+from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, InconclusiveError, LoopLength, Value, is_known, is_symbolic
 
 if TYPE_CHECKING:
   from graftax.convert.evaluation.evaluate import Evaluator
   from graftax.convert.evaluation.frame import Frame
 
-__all__ = ["KnownOnly", "walk_loop"]
+__all__ = ["KnownOnly", "PlannedLoop", "Unknown", "as_known", "walk_loop"]
 
 # Beyond this, walking the counter in Python costs more than a loop of unknown length does. Lifting StableHLO
 # allows fewer iterations (`patterns/trip_count.py`), since it counts the common loop in closed form.
@@ -38,32 +38,12 @@ _SKIPPED_STEPS = 8
 _MAX_BOUND = 10_000
 
 
-def walk_loop(
-  evaluator: "Evaluator", path: str, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]
-) -> LoopLength:
-  """Returns what is known of the length of `while cond(vars): vars = body(vars)`.
-
-  Args:
-    evaluator: of the function with the loop.
-    path: names of the enclosing call nodes, then the loop's own name.
-    cond: the condition.
-    body: the loop body.
-    args: loop variables before the loop.
-  """
-  try:
-    # As in `run_on_known`, whose contexts take longer to enter than a counter takes to step.
-    with jax.core.eval_context(), jax.enable_x64(True):
-      return _loop_length(_PlannedLoop(evaluator, path, cond, body), args)
-  except LimitExceededError as e:
-    if e.limit != "walk_steps":
-      raise
-    return LoopLength(reason=f"counting iterations takes more than {e.allowed:,} steps, the limit walk_steps")
-
-
-def _loop_length(loop: "_PlannedLoop", args: Sequence[Value]) -> LoopLength:
+def walk_loop(loop: "PlannedLoop", args: Sequence[Value]) -> LoopLength:
+  """Returns what is known of the length of a loop with the loop variables `args` before it, if that is a number."""
   policy = KnownOnly()
   use = _use_of_bound(loop.cond, loop.body, args)
-  walk = _walk(loop, policy, [_as_known(value) for value in args], skip_unknown=use is not None)
+  start = [Unknown(np.shape(x)) if is_symbolic(x) else as_known(x) for x in args]
+  walk = _walk(loop, policy, start, skip_unknown=use is not None)
   if not walk.is_known:
     reason = "its condition depends on traced data or on a variable"
     bound = len(walk.states) - 1 if walk.is_finished else None
@@ -141,12 +121,18 @@ class KnownOnly:
     if not can_run:
       return [_UNKNOWN] * len(step.outputs)
     frame.budget.spend_walk_steps(1, step.kernel.where)
-    return [_as_counter(value) for value in step.kernel.run(frame, inputs)]
+    try:
+      return [_as_counter(value) for value in step.kernel.run(frame, inputs)]
+    except (InconclusiveError, NotImplementedError):
+      # JAX makes arrays of symbolic sizes only while it traces a function, and this runs outside.
+      if not any(map(is_symbolic, inputs)):
+        raise
+      return [_UNKNOWN] * len(step.outputs)
 
   def _conditional(self, frame: "Frame", inputs: Sequence[Value]) -> Sequence[Value]:
     condition, *args = inputs
     step = frame.step
-    if isinstance(condition, _Unknown) or np.ndim(condition):
+    if isinstance(condition, Unknown) or np.ndim(condition):
       return [_UNKNOWN] * len(step.outputs)
     return frame.call(_function(step.node.attrs["then_branch" if condition != 0 else "else_branch"]), args)
 
@@ -154,7 +140,7 @@ class KnownOnly:
     step = frame.step
     cond, body = (_function(step.node.attrs[name]) for name in ("cond", "body"))
     assumed_before, self.assumes_shapes = self.assumes_shapes, False
-    walk = _walk(_PlannedLoop(frame.evaluator, frame.path, cond, body), self, inputs, skip_unknown=False)
+    walk = _walk(PlannedLoop(frame.evaluator, frame.path, cond, body), self, inputs, skip_unknown=False)
     is_counted = walk.is_finished and not self.assumes_shapes
     self.assumes_shapes = assumed_before
     (self.counted if is_counted else self.uncounted).add(step.node.name)
@@ -162,7 +148,7 @@ class KnownOnly:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Unknown:
+class Unknown:
   """A value that depends on traced data.
 
   Attributes:
@@ -178,10 +164,10 @@ class _Unknown:
   truth: bool | None = None
 
 
-_UNKNOWN = _Unknown()
+_UNKNOWN = Unknown()
 
 
-class _PlannedLoop:
+class PlannedLoop:
   """The condition and the body of a loop, ready to be walked."""
 
   def __init__(self, evaluator: "Evaluator", path: str, cond: FunctionRef, body: FunctionRef) -> None:
@@ -206,7 +192,7 @@ class _PlannedLoop:
     in_cond = dataclasses.replace(self._in_cond, policy=policy)
     in_body = dataclasses.replace(self._in_body, policy=policy)
     variables: Sequence[Value] = list(start)
-    assumed = [dataclasses.replace(s, is_assumed=True) if isinstance(s, _Unknown) else s for s in start]
+    assumed = [dataclasses.replace(s, is_assumed=True) if isinstance(s, Unknown) else s for s in start]
     while True:
       (truth,) = in_cond.run(self.cond, variables)
       holds = _as_bool(truth)
@@ -216,7 +202,7 @@ class _PlannedLoop:
       results = in_body.run(self.body, variables)
       # Most loop variables keep their shape, even if their value is not known.
       variables = [
-        dataclasses.replace(a, truth=r.truth) if _is_shapeless(r) and isinstance(a, _Unknown) else r
+        dataclasses.replace(a, truth=r.truth) if _is_shapeless(r) and isinstance(a, Unknown) else r
         for r, a in zip(results, assumed, strict=True)
       ]
 
@@ -225,9 +211,14 @@ class _PlannedLoop:
     pairs = [(before[i], after[i]) for i in self.deciding]
     return all(x is y or _are_unknown(x, y) or _are_equal(x, y) for x, y in pairs)
 
-  def run_once(self, policy: KnownOnly, variables: Sequence[Value]) -> None:
-    """Runs the body once."""
-    dataclasses.replace(self._in_body, policy=policy).run(self.body, variables)
+  def run_body(self, policy: KnownOnly, variables: Sequence[Value]) -> Sequence[Value]:
+    """Returns the loop variables after one iteration."""
+    return dataclasses.replace(self._in_body, policy=policy).run(self.body, variables)
+
+  def run_condition(self, policy: KnownOnly, variables: Sequence[Value]) -> Value:
+    """Returns the result of the condition."""
+    (truth,) = dataclasses.replace(self._in_cond, policy=policy).run(self.cond, variables)
+    return truth
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -247,7 +238,7 @@ class _Walk:
   is_finished: bool
 
 
-def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip_unknown: bool) -> _Walk:
+def _walk(loop: PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip_unknown: bool) -> _Walk:
   """Walks a loop until its condition is false or unknown, no known value changes, or there are too many iterations.
 
   Args:
@@ -270,7 +261,7 @@ def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip
   raise AssertionError("internal: a loop ended although its condition holds.")
 
 
-def _counted(loop: _PlannedLoop, walked: Sequence[Sequence[Value]], policy: KnownOnly) -> CountedLoop:
+def _counted(loop: PlannedLoop, walked: Sequence[Sequence[Value]], policy: KnownOnly) -> CountedLoop:
   """Returns the iterations of a loop that was walked with `policy`, and the counters among its variables."""
   *states, final = walked
   through = loop.body.passes_through
@@ -285,14 +276,14 @@ def _counted(loop: _PlannedLoop, walked: Sequence[Sequence[Value]], policy: Know
 
 
 def _inner_loops_depend_on(
-  counters: Sequence[int], loop: _PlannedLoop, states: Sequence[Sequence[Value]], policy: KnownOnly
+  counters: Sequence[int], loop: PlannedLoop, states: Sequence[Sequence[Value]], policy: KnownOnly
 ) -> bool:
   """Returns whether the iterations of an inner loop are known only if the counters of this loop are known."""
   if not (policy.counted and states):
     return False
   without_counters = KnownOnly()
-  loop.run_once(
-    without_counters, [_Unknown(np.shape(v), v.dtype) if i in counters else v for i, v in enumerate(states[0])]
+  loop.run_body(
+    without_counters, [Unknown(np.shape(v), v.dtype) if i in counters else v for i, v in enumerate(states[0])]
   )
   return bool(without_counters.uncounted & policy.counted)
 
@@ -324,32 +315,32 @@ def _function(value: object) -> FunctionRef:
 
 
 def _as_bool(truth: Value) -> bool | None:
-  if isinstance(truth, _Unknown):
+  if isinstance(truth, Unknown):
     return truth.truth
   return bool(truth != 0 if np.ndim(truth) == 0 else np.size(truth) > 0)
 
 
 def _is_shapeless(value: Value) -> bool:
-  return isinstance(value, _Unknown) and value.shape is None
+  return isinstance(value, Unknown) and value.shape is None
 
 
 def _has_assumed_shape(values: Sequence[Value]) -> bool:
-  return any(isinstance(value, _Unknown) and value.is_assumed for value in values)
+  return any(isinstance(value, Unknown) and value.is_assumed for value in values)
 
 
 def _uniform_result(traits: OpTraits, inputs: Sequence[Value]) -> Value | None:
   """Returns the result of a logical op if what is known of the inputs says that all its elements are equal."""
   if traits.decided_by is not None and any(_truth_of(value) is traits.decided_by for value in inputs):
     return _uniform([getattr(value, "shape", None) for value in inputs], traits.decided_by)
-  if traits.uniform and isinstance(inputs[0], _Unknown) and inputs[0].truth is not None:
+  if traits.uniform and isinstance(inputs[0], Unknown) and inputs[0].truth is not None:
     truth = dict(traits.uniform).get(inputs[0].truth)
-    return None if truth is None else _Unknown(truth=truth)
+    return None if truth is None else Unknown(truth=truth)
   return None
 
 
 def _truth_of(value: Value) -> bool | None:
   """Returns what all elements of a boolean array are, or None if they differ, are unknown, or there are none."""
-  if isinstance(value, _Unknown):
+  if isinstance(value, Unknown):
     return value.truth
   if not is_known(value) or value.dtype != np.bool_ or not np.size(value):
     return None
@@ -360,20 +351,21 @@ def _truth_of(value: Value) -> bool | None:
 def _uniform(shapes: Sequence[tuple[Any, ...] | None], truth: bool) -> Value:
   """Returns an array with one value everywhere, of the shape that operands are broadcast to."""
   if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
-    return _Unknown(truth=truth)
+    return Unknown(truth=truth)
   try:
     shape = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # none is None
   except ValueError:  # a shape that was assumed is not the one that the array has by now
-    return _Unknown(truth=truth)
-  return np.full(shape, truth) if math.prod(shape) <= KNOWN_SIZE_LIMIT else _Unknown(shape, np.dtype(bool), truth=truth)
+    return Unknown(truth=truth)
+  return np.full(shape, truth) if math.prod(shape) <= KNOWN_SIZE_LIMIT else Unknown(shape, np.dtype(bool), truth=truth)
 
 
-def _as_known(value: Value) -> Value:
+def as_known(value: Value) -> Value:
+  """Returns a small array outside of transforms as a known value, what is not known or large as unknown."""
   if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.size <= KNOWN_SIZE_LIMIT:
     return np.asarray(value)
   if is_known(value) and np.size(value) <= KNOWN_SIZE_LIMIT:
     return value
-  return _Unknown(getattr(value, "shape", None), getattr(value, "dtype", None))
+  return Unknown(getattr(value, "shape", None), getattr(value, "dtype", None))
 
 
 def _is_counter(value: Value, final: Value) -> bool:

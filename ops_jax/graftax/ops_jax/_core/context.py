@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.graphdef_ir import Budget, FunctionRef, ModelFolder
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.options import LoweringOptions
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.values import Array, Value
 
-__all__ = ["Context", "CountedLoop", "LoopLength", "PureFunction", "ResourceHandle"]
+__all__ = ["Context", "CountedLoop", "Counter", "LoopLength", "PureFunction", "ResourceHandle"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,12 +44,36 @@ class PureFunction:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Counter:
+  """A loop variable that is `start + step * n` before iteration `n` of a loop whose length is a symbolic size.
+
+  Attributes:
+    start: its value before the loop.
+    step: what each iteration adds.
+    dtype: an integer dtype.
+  """
+
+  start: int
+  step: int
+  dtype: np.dtype
+
+  def at(self, number: int) -> int:
+    """Returns the value before iteration `number`, which may be a symbolic dimension, as may be the value."""
+    return self.start + self.step * number
+
+  def column(self, length: int) -> jax.Array:
+    """Returns the values before each of `length` iterations, `[length]`, of the dtype that JAX has for `dtype`."""
+    return self.start + self.step * jnp.arange(length, dtype=jax.dtypes.canonicalize_dtype(self.dtype))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CountedLoop:
   """A `While` loop whose iterations are known before it runs.
 
   Attributes:
-    num_iterations: the number of iterations.
-    counters: maps a loop variable's position to its values at the start of each iteration, `[num_iterations, ...]`.
+    num_iterations: the number of iterations; may be a symbolic dimension.
+    counters: maps a loop variable's position to its values at the start of each iteration, `[num_iterations, ...]`, or
+      to a `Counter` if the number is symbolic.
     final: maps the same positions to the values after the last iteration.
     unroll: whether the iterations of an inner loop are known only if the counters are known. In a `scan` they would be
       traced.
@@ -58,9 +83,25 @@ class CountedLoop:
   MAX_UNROLLED: ClassVar[int] = 64
 
   num_iterations: int
-  counters: Mapping[int, np.ndarray]
+  counters: Mapping[int, np.ndarray | Counter]
   final: Mapping[int, np.ndarray | np.generic]
   unroll: bool = False
+
+  @property
+  def is_symbolic(self) -> bool:
+    """Returns whether the number of iterations is a symbolic dimension."""
+    return not isinstance(self.num_iterations, int)
+
+  def columns(self) -> dict[int, Array]:
+    """Returns the values of the counters at the start of each iteration, `[num_iterations, ...]`."""
+    return {
+      i: counter.column(self.num_iterations) if isinstance(counter, Counter) else counter
+      for i, counter in self.counters.items()
+    }
+
+  def known(self, number: int) -> dict[int, np.ndarray]:
+    """Returns the values of the counters at the start of iteration `number`; the loop is not symbolic."""
+    return {i: values[number] for i, values in self.counters.items() if not isinstance(values, Counter)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,7 +109,8 @@ class LoopLength:
   """What is known about the length of a `While` loop before it runs.
 
   Attributes:
-    counted: the iterations, or None if the condition depends on traced data or on state.
+    counted: the iterations, or None if the condition depends on traced data or on state. If their number is symbolic,
+      the other attributes hold, too, for a loop that cannot be a scan.
     bound: if the loop is not counted, the largest number of iterations that its condition allows, as declared by
       `maximum_iterations`; None if there is no such bound.
     room: if the loop is not counted, the number of iterations to make room for in lists. Unlike `bound`, it does not

@@ -27,6 +27,7 @@ __all__ = [
   "StaticSizes",
   "Static",
   "Unconverted",
+  "UnconvertedList",
   "Value",
   "is_known",
   "is_string",
@@ -78,6 +79,8 @@ StaticSizes = Annotated[tuple[int, ...], STATIC_MARKER, SIZE_MARKER]
 UNCONVERTED_MARKER = _UnconvertedMarker()
 # An input that is passed unchanged if it has symbolic dimensions, even if others are traced.
 Unconverted = Annotated[Value, UNCONVERTED_MARKER]
+# The same for an argument that is a list.
+UnconvertedList = Annotated[list[Value], UNCONVERTED_MARKER]
 
 
 def is_known(value: Value) -> "TypeIs[np.ndarray]":

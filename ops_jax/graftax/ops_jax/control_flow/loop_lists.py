@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.context import CountedLoop
 from graftax.ops_jax._core.errors import StaticInputError
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.variants.structures import OneOf, chosen, conformed, is_variant, joined, shapes_of, with_element
 from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
 from graftax.ops_jax.variants.tensor_list_value import Size, TensorList, larger
@@ -71,8 +72,7 @@ class LoopLists:
 def fit_lists(
   values: Sequence[Value],
   body: AbstractBody,
-  counters: Mapping[int, np.ndarray],
-  num_iterations: int | None,
+  counted: CountedLoop | None,
   bound: int | None,
   what: str,
   *,
@@ -83,8 +83,7 @@ def fit_lists(
   Args:
     values: initial loop variables.
     body: one iteration, for abstract evaluation.
-    counters: maps a loop variable's position to its known values at the start of each iteration.
-    num_iterations: the trip count, or None if it depends on traced data.
+    counted: the iterations, or None if their number depends on traced data.
     bound: a bound for the trip count, or None.
     what: description of the loop, for messages.
     has_arrays: whether the body uses TensorArrays, so that a number may become a gradient of one.
@@ -95,6 +94,7 @@ def fit_lists(
   """
   if not (any(map(is_variant, values)) or has_arrays):
     return LoopLists(list(values), {})
+  counters, num_iterations = (counted.columns(), counted.num_iterations) if counted else ({}, None)
   fitted = _settled(list(values), body, counters)
   # Counters are traced here as in the loop, so changes of lengths are found if they do not depend on data.
   sized = [_being_sized(value) for value in fitted]
@@ -104,9 +104,9 @@ def fit_lists(
     return LoopLists(fitted, {})
   seconds = _abstract([_at_length_of(v, a) for v, a in zip(sized, afters, strict=True)], body, counters, {})
   samples: list[list[Value]] = []
-  if num_iterations is not None and any(afters[i].is_written_beyond for i in grows):
-    numbers = sorted({0, num_iterations // 2, num_iterations - 1})
-    samples = [_abstract(fitted, body, counters, {i: c[n] for i, c in counters.items()}) for n in numbers]
+  if counted is not None and not counted.is_symbolic and any(afters[i].is_written_beyond for i in grows):
+    numbers = sorted({0, counted.num_iterations // 2, counted.num_iterations - 1})
+    samples = [_abstract(fitted, body, counters, counted.known(n)) for n in numbers]
   final_lengths: dict[int, Size | None] = {}
   for position in grows:
     change = _Change(
@@ -161,7 +161,7 @@ def _at_length_of(value: Value, after: Value) -> Value:
   return dataclasses.replace(value.with_capacity(after.capacity), length=jnp.asarray(value.length, np.int32))
 
 
-def _settled(values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray]) -> list[Value]:
+def _settled(values: list[Value], body: AbstractBody, counters: Mapping[int, Array]) -> list[Value]:
   """Returns loop variables whose lists and optionals have a structure for all values that an iteration stores."""
   for _ in range(_MAX_PASSES):
     # Lengths are determined later, so lists that are too short do not raise here.
@@ -193,7 +193,7 @@ def _outline(values: Sequence[Value]) -> Any:
 
 
 def _abstract(
-  values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray], known: Mapping[int, Value]
+  values: list[Value], body: AbstractBody, counters: Mapping[int, Array], known: Mapping[int, Value]
 ) -> list[Value]:
   """Returns the loop variables after one iteration; tensor lists keep the notes that a pytree round trip drops."""
   notes: list[dict[str, Any]] = []
@@ -203,12 +203,17 @@ def _abstract(
     notes.extend(value.notes if isinstance(value, TensorList) else {} for value in results)
     return results
 
-  traced = {i: column[0] for i, column in counters.items() if i not in known}
+  traced = {i: _first(column) for i, column in counters.items() if i not in known}
   results = jax.eval_shape(run, values, traced)
   return [
     dataclasses.replace(value, **noted) if isinstance(value, TensorList) else value
     for value, noted in zip(results, notes, strict=True)
   ]
+
+
+def _first(column: Array) -> Array | jax.ShapeDtypeStruct:
+  """Returns the first value of a counter for abstract evaluation, without an operation if it is traced."""
+  return column[0] if isinstance(column, np.ndarray) else jax.ShapeDtypeStruct(column.shape[1:], column.dtype)
 
 
 def _growth(change: _Change, num_iterations: int | None, bound: int | None) -> tuple[Size, Size | None]:

@@ -4,7 +4,9 @@ Before a `While` runs, `ctx.loop_length` walks it with the values that are known
 (`graftax/convert/evaluation/loop_walk.py`). `_run_while` then takes the first of these that applies:
 
 1. The condition is known in every iteration, so the loop is *counted*. It becomes a `jax.lax.scan`, whose `xs` are the
-   counters: the loop variables that are known in every iteration (`_Loop.scan`). It is unrolled (`_Loop.unroll`)
+   counters: the loop variables that are known in every iteration (`_Loop.scan`). So does a loop that counts up to a
+   symbolic size, such as the length of a sequence (`graftax/convert/evaluation/symbolic_loops.py`), if one compiled
+   body serves all iterations. A loop of a known number of iterations is unrolled (`_Loop.unroll`)
    a) if an inner loop is counted only as long as the counters are known, as in `for i: for j in range(i)`, and the
       outer loop has at most 64 iterations;
    b) if an array changes its shape from one iteration to the next;
@@ -41,7 +43,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import checkify
 
-from graftax.graphdef_ir import FunctionRef
+from graftax.graphdef_ir import DType, FunctionRef
 from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
@@ -50,8 +52,9 @@ from graftax.ops_jax._core.errors import (
   StaticInputError,
   UnsupportedOpError,
 )
+from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Value, is_known
+from graftax.ops_jax._core.values import Array, UnconvertedList, Value, is_known, is_symbolic
 from graftax.ops_jax.bounded.forms import form_of, in_form, invalid_if, joined_form, limited
 from graftax.ops_jax.bounded.masks import poisoned
 from graftax.ops_jax.bounded.values import is_bounded
@@ -74,10 +77,10 @@ _Carry = tuple[Sequence[Value], Sequence[Value]]
 _Condition = Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]
 
 
-@register(
-  "While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), int64_pairs="accept"
-)
-def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
+@register("While", "StatelessWhile", "XlaWhile", ignores=("output_shapes", "parallel_iterations"), int64_pairs="accept")
+def while_(
+  ctx: Context, input: UnconvertedList, *, cond: FunctionRef, body: FunctionRef, T: tuple[DType, ...] = ()
+) -> tuple[Value, ...]:
   """Returns the loop variables after `while cond(vars): vars = body(vars)`.
 
   Source op: `tf.raw_ops.While`.
@@ -87,6 +90,7 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
     input: initial loop variables; each keeps its dtype.
     cond: maps loop variables to a scalar.
     body: maps loop variables to loop variables.
+    T: dtypes of the loop variables; those of symbolic sizes are needed.
 
   Returns:
     The loop variables after the last iteration.
@@ -102,6 +106,11 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   `max_while_iterations` iterations returns NaN, extreme integers and true. So does a loop that writes to a growing list
   beyond one element per write and iteration.
   """
+  unchanged = ctx.pure(body, input).passes_through
+  input = [
+    ctx.facts.materialized(x, canonical_dtype(T[i].numpy)) if is_symbolic(x) and unchanged[i] != i else x
+    for i, x in enumerate(input)
+  ]
   length = ctx.loop_length(cond, body, input)
   return _with_types_as_needed(input, lambda initial: _run_while(ctx, initial, cond, body, length))
 
@@ -111,7 +120,12 @@ def _run_while(
 ) -> tuple[Value, ...]:
   loop = _Loop(ctx, ctx.pure(body, input), input, length.counted)
   condition = ctx.detached(cond)
-  if length.counted is not None:
+  if length.counted is not None and length.counted.is_symbolic:
+    results = _run_symbolic(loop, length.counted)
+    if results is not None:
+      return results
+    loop = _Loop(ctx, loop.body, input, None)
+  elif length.counted is not None:
     return _run_counted(loop, length.counted, condition)
   if ctx.pure(cond, input).written:
     raise UnsupportedOpError(
@@ -125,6 +139,16 @@ def _run_while(
       raise
     loop.log_form("one step after the other, outside of jit: its body needs to know values or shapes")
     return results
+
+
+def _run_symbolic(loop: "_Loop", counted: CountedLoop) -> tuple[Value, ...] | None:
+  """Returns the results of a loop whose length is a symbolic size, or None if one compiled body cannot serve it."""
+  try:
+    results = loop.scan(counted)
+  except _NEEDS_VALUES:
+    return None
+  loop.log_form(f"a scan of {counted.num_iterations} iterations, a size of an argument")
+  return results
 
 
 def _run_counted(loop: "_Loop", counted: CountedLoop, cond: "_Condition | None" = None) -> tuple[Value, ...]:
@@ -280,7 +304,7 @@ class _Loop:
     variables = self.initial
     state: Sequence[Value] = [self.ctx.read(handle) for handle in self.body.written]
     for number in range(counted.num_iterations):
-      known = {i: values[number] for i, values in counted.counters.items()}
+      known = counted.known(number)
       arguments = [known.get(i, value) for i, value in enumerate(variables)]
       results, state = self.body.apply(state, arguments, self._key_at(number))
       if not may_change_shapes:
@@ -291,18 +315,19 @@ class _Loop:
 
   def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
     """Runs the loop as `jax.lax.scan` over its counters."""
-    positions = list(counted.counters)
+    columns = counted.columns()
     if counted.num_iterations == 0:
       return tuple(self.initial)
 
     def step(carry: _Carry, xs: tuple[Array, Sequence[Array]]) -> tuple[_Carry, None]:
       number, counters = xs
-      known = dict(zip(positions, counters, strict=True))
+      known = dict(zip(columns, counters, strict=True))
       return self._next(carry, known, number, lists), None
 
     carry, lists = self._initial_carry(counted, None)
-    numbers = np.arange(counted.num_iterations, dtype=np.int32)
-    carry, _ = jax.lax.scan(step, carry, (numbers, [counted.counters[i] for i in positions]))
+    # The array of a symbolic length is traced.
+    arange = (jnp if counted.is_symbolic else np).arange
+    carry, _ = jax.lax.scan(step, carry, (arange(counted.num_iterations, dtype=np.int32), list(columns.values())))
     return self._finish(carry, lists, counted)
 
   def while_loop(self, cond: _Condition, room: int | None) -> tuple[Value, ...]:
@@ -426,9 +451,8 @@ class _Loop:
       return [results[i] for i in self.carried]
 
     values = [as_operand(self.initial[i]) for i in self.carried]
-    counters, num_iterations = (counted.counters, counted.num_iterations) if counted else ({}, None)
     has_arrays = any(isinstance(value, ResourceHandle) and value.kind == "tensor_array" for value in self.initial)
-    lists = fit_lists(values, body, counters, num_iterations, bound, self.where, has_arrays=has_arrays)
+    lists = fit_lists(values, body, counted, bound, self.where, has_arrays=has_arrays)
     return (lists.values, state), lists
 
   def _finish(self, carry: _Carry, lists: LoopLists, counted: CountedLoop | None) -> tuple[Value, ...]:
