@@ -17,7 +17,8 @@ from graftax.convert.errors import InputError
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop, Scopes, grouped
-from graftax.convert.source_code.idioms.rewriting import Recovery
+from graftax.convert.source_code.idioms.helpers import WRITTEN
+from graftax.convert.source_code.idioms.rewriting import Recovery, helper_definition
 from graftax.convert.source_code.layout import laid_out
 from graftax.convert.source_code.naming import checked_name, function_names, identifier, keys_of, named, unique
 from graftax.convert.source_code.nnx.classes import as_class, class_name, members_of, module_keys, with_calls
@@ -515,6 +516,8 @@ def _written(
         _put(out, key, tree(folded.resolve(sub), folded.by_instance[id(sub)]))
     return out
 
+  called = {n.id for d in definitions for n in ast.walk(d) if isinstance(n, ast.Name)}
+  definitions = [*(helper_definition(helper) for helper in WRITTEN if helper in called), *definitions]
   text = laid_out(_imports(definitions), definitions, "Written by graftax.")
   return Source(text, name, tree(main, main), others, recovered, frozen)
 

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from graftax.convert.errors import InputError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop
+from graftax.convert.source_code.idioms.helpers import WRITTEN
 from graftax.convert.source_code.printing import Printed
 from graftax.convert.source_code.program import Rule, num_equations
 
 __all__ = ["checked_name", "free_key", "function_names", "identifier", "keys_of", "named", "plural", "unique"]
 
-_OWN = ("jax", "jnp", "lax", "np", "nnx", "primitives", "p", "params", "constants", "self")
+_OWN = ("jax", "jnp", "lax", "np", "nnx", "primitives", "p", "params", "constants", "self", *WRITTEN)
 _RESERVED = frozenset((*_OWN, *keyword.kwlist, *dir(builtins)))
 _GENERIC = ("x", "y", "z", "u", "v", "w")
 

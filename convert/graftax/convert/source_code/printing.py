@@ -195,7 +195,6 @@ class _Writer:
     # Expressions that are not in a statement yet, and what is returned.
     self._pending: dict[Value, ast.expr] = {}
     self._results = block.results
-    self._platforms: Sequence[Sequence[str] | None] = ()
 
   # --- the finished function
 
@@ -286,11 +285,6 @@ class _Writer:
     here.update(o for o in block.results if isinstance(o, Value))
     rows = Counter(o for e in block.equations if e.op == "scan" for o in e.inputs[int(e.settings["num_carry"]) :])
     for equation in block.equations:
-      if equation.op == "platform_index":
-        # Read by a conditional, which is written as a choice of platforms.
-        self.env[equation.outputs[0]] = ast.Name(marked("platforms"))
-        self._platforms = equation.settings["platforms"]
-        continue
       if equation.op in _CONTROL:
         out.extend(_CONTROL[equation.op](self, equation))
         continue
@@ -411,10 +405,10 @@ class _Writer:
       name = self._local(role)
       statements.append(_definition(name, [], _returned(inner, result)))
       branches.append(ast.Name(name))
-    index = self.operand(e.inputs[0])
-    if isinstance(index, ast.Name) and index.id == marked("platforms"):
-      choice = ast.Call(expression("lax.platform_dependent"), [], _platforms(self._platforms, branches))
+    if "platforms" in e.settings:
+      choice = ast.Call(expression("lax.platform_dependent"), [], _platforms(e.settings["platforms"], branches))
       return [*statements, _assign([self._targets(e.outputs)], choice)]
+    index = self.operand(e.inputs[0])
     predicate = _predicate(index) if len(branches) == 2 else None
     if predicate is not None:
       call = ast.Call(expression("lax.cond"), [predicate, branches[1], branches[0]], [])

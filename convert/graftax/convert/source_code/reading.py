@@ -70,6 +70,8 @@ class Reader:
     self._known: dict[int, tuple[object, Rule]] = {}
     self._stored: dict[int, tuple[object, bool]] = {}
     self._seen: dict[int, tuple[object, Operand]] = {}
+    # Which platforms the branches of a conditional are for that reads the value.
+    self._platforms: dict[Operand, Sequence[Sequence[str] | None]] = {}
 
   def restart(self) -> None:
     """Forgets the values of a program, but not its rules."""
@@ -140,7 +142,11 @@ class Reader:
       return self._while(params, operands, outputs, path)
     if name == "cond":
       branches = {f"branch{i}": self._closing(branch, operands[1:], ()) for i, branch in enumerate(params["branches"])}
+      if operands[0] in self._platforms:
+        return Equation("cond", [], outputs, {"platforms": self._platforms[operands[0]]}, branches, path)
       return Equation("cond", operands[:1], outputs, {}, branches, path)
+    if name == "platform_index":
+      self._platforms[outputs[0]] = params["platforms"]
     if name in ("remat2", "checkpoint", "remat"):
       inputs = [_like(operand) for operand in operands]
       body = self.block(_closed(params["jaxpr"]), inputs, ())

@@ -102,6 +102,9 @@ def _replacement(equation: Equation, producers: dict[Value, Equation]) -> Operan
     return inputs[0]
   if op in ("slice", "concatenate") and len(inputs) == 1 and same_shape(inputs[0].shape, out.shape):
     return inputs[0]
+  if op == "pad" and not any(low or high for low, high, _ in equation.settings["padding_config"]):
+    if same_shape(inputs[0].shape, out.shape):
+      return inputs[0]
   if op == "dynamic_update_slice" and same_shape(inputs[0].shape, inputs[1].shape):
     return inputs[1]
   if op in ("mul", "add") and len(inputs) == 2:

@@ -1,9 +1,16 @@
-"""Functions that JAX does not have with the same order of operations. Their parts become functions of these names."""
+"""Functions that JAX does not have with the same order of operations.
+
+Parts of a program that are one of them become a function of its name. Those of `WRITTEN` are written as they are here,
+and called.
+"""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
-__all__ = ["batch_norm", "keras_layer_norm", "layer_norm"]
+__all__ = ["WRITTEN", "batch_norm", "depthwise_conv", "keras_layer_norm", "layer_norm"]
+
+WRITTEN = ("depthwise_conv",)
 
 
 def batch_norm(x: Array, mean: Array, variance: Array, scale: Array, offset: Array, epsilon: float) -> Array:
@@ -27,3 +34,32 @@ def keras_layer_norm(x: Array, scale: Array, offset: Array, epsilon: float) -> A
   variance = jnp.mean(centered * centered, axis=-1, keepdims=True)
   scale = lax.rsqrt(variance + epsilon) * scale
   return x * scale + (-mean * scale + offset)
+
+
+def depthwise_conv(x: Array, kernel: Array, strides: tuple[int, int], padding: tuple[tuple[int, int], ...]) -> Array:
+  """Convolves each channel. On CPUs, a sum of shifted inputs is faster."""
+
+  def shifted() -> Array:
+    filters = kernel.reshape(kernel.shape[:3])
+    padded = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+    sizes = (padded.shape[1] - kernel.shape[0], padded.shape[2] - kernel.shape[1])
+    rows, columns = (n // step * step + 1 for n, step in zip(sizes, strides, strict=True))
+    batch, _, _, channels = x.shape
+    steps = (1, *strides, 1)
+    terms = (
+      lax.slice(padded, (0, i, j, 0), (batch, i + rows, j + columns, channels), steps) * filters[i, j]
+      for i, j in np.ndindex(kernel.shape[:2])
+    )
+    return sum(terms, next(terms))
+
+  def grouped() -> Array:
+    return lax.conv_general_dilated(
+      x,
+      kernel.reshape(*kernel.shape[:2], 1, -1),
+      strides,
+      padding,
+      dimension_numbers=("NHWC", "HWIO", "NHWC"),
+      feature_group_count=x.shape[-1],
+    )
+
+  return lax.platform_dependent(cpu=shifted, default=grouped)

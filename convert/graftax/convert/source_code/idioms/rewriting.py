@@ -1,10 +1,11 @@
 """Puts recovered calls in the place of their parts."""
 
+import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Callable
 
+from graftax.convert.source_code.comparing import same_block
 from graftax.convert.source_code.contractions import join_products
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.idioms import helpers
@@ -12,12 +13,12 @@ from graftax.convert.source_code.idioms.matching import Match, matched
 from graftax.convert.source_code.idioms.rule_checks import same_rule
 from graftax.convert.source_code.idioms.table import IDIOMS, Candidate, Idiom
 from graftax.convert.source_code.loops import direct_rows, shorter_carry
-from graftax.convert.source_code.program import INSTANCE, Block, Equation, Value
+from graftax.convert.source_code.program import INSTANCE, Block, Equation, Value, num_equations
 from graftax.convert.source_code.simplifying import simplify
 from graftax.convert.source_code.spelling.choosing import dims_of, namespace, traced
-from graftax.convert.source_code.spelling.texts import number_text
+from graftax.convert.source_code.spelling.texts import number_text, text
 
-__all__ = ["Recovery", "helper_source"]
+__all__ = ["Recovery", "helper_definition"]
 
 # Open numbers stand in patterns as these, which no program has.
 _NUMBERS = (0.0123456, 0.0234567)
@@ -38,6 +39,7 @@ class Recovery:
   def recover(self, block: Block) -> Block:
     """Returns the block with calls, in place."""
     self.found = []
+    self._helpers(block)
     join_products(block)
     simplify(block)
     for idiom in IDIOMS:
@@ -45,6 +47,20 @@ class Recovery:
       simplify(block)
     _shorter_loops(block, {})
     return simplify(block)
+
+  def _helpers(self, block: Block) -> None:
+    """Puts calls of helpers in the place of choices between platforms that are the same program."""
+    for equation in block.equations:
+      candidate = _depthwise(equation)
+      pattern = None if candidate is None else self._pattern(candidate, equation)
+      if candidate is not None and pattern is not None:
+        operands = list(candidate.operands)
+        if same_block(pattern, Block(operands, [equation], list(equation.outputs))):
+          self.found.append(("depthwise_conv", num_equations(Block([], [equation], []))))
+          equation.op, equation.bodies, equation.inputs = "idiom", {}, [*operands]
+          equation.settings = {"text": candidate.text, "name": "depthwise_conv"}
+      for body in equation.bodies.values():
+        self._helpers(body)
 
   def _visit(self, block: Block, idiom: Idiom, around: dict[Value, Equation]) -> None:
     producers = dict(around)
@@ -125,7 +141,9 @@ def _scoped(match: Match, pattern: Block, producers: dict[Value, Equation], name
 
 def _worth(block: Block) -> bool:
   simple = ("reduce_window_max",)
-  return len(block.equations) > 1 or any("rule" in e.settings or e.op in simple for e in block.equations)
+  return len(block.equations) > 1 or any(
+    "rule" in e.settings or "platforms" in e.settings or e.op in simple for e in block.equations
+  )
 
 
 def _function(candidate: Candidate, equation: Equation) -> Callable[..., object]:
@@ -143,7 +161,25 @@ def _with_numbers(text: str, match: Match) -> str:
   return text
 
 
-def helper_source(name: str) -> str:
-  """Returns the source of a helper, with the indentation of ruff and without annotations."""
-  source = textwrap.dedent(inspect.getsource(getattr(helpers, name)))
-  return re.sub(r"^( +)", lambda m: m.group(1) * 2, source, flags=re.MULTILINE)
+def _depthwise(equation: Equation) -> Candidate | None:
+  """Returns the call that a choice between platforms may be, if one of them convolves each channel by itself."""
+  for body in equation.bodies.values() if "platforms" in equation.settings else ():
+    match body.equations:
+      case [Equation(op="reshape", inputs=[Value() as kernel]) as reshape, Equation(op="conv_general_dilated") as conv]:
+        x = conv.inputs[0]
+        if isinstance(x, Value) and conv.inputs[1:] == reshape.outputs and len(kernel.shape) == len(x.shape) == 4:
+          settings = ", ".join(text(tuple(conv.settings[name])) for name in ("window_strides", "padding"))
+          return Candidate(f"depthwise_conv(_0, _1, {settings})", (x, kernel))
+  return None
+
+
+def helper_definition(name: str) -> ast.FunctionDef:
+  """Returns the definition of a helper without annotations."""
+  (definition,) = ast.parse(inspect.getsource(getattr(helpers, name))).body
+  assert isinstance(definition, ast.FunctionDef)
+  for node in ast.walk(definition):
+    if isinstance(node, ast.FunctionDef):
+      node.returns = None
+    elif isinstance(node, ast.arg):
+      node.annotation = None
+  return definition

@@ -145,3 +145,49 @@ def test_max_pooling_with_a_rule_of_its_own_is_one_reduction():
   np.testing.assert_array_equal(
     jax.vjp(fn, images)[1](cotangents)[0], jax.vjp(source.function(), images)[1](cotangents)[0]
   )
+
+
+@pytest.mark.parametrize(("step", "padding"), [(1, "SAME"), (2, "SAME"), (2, "VALID")])
+def test_depthwise_convolutions_keep_their_form_for_cpus_in_a_function(step, padding):
+  convolve = lowering("DepthwiseConv2dNative").function
+
+  def fn(p, x):
+    for name in ("first", "second"):
+      with jax.named_scope(name):
+        x = jnp.tanh(convolve(x, p[f"{name}/kernel"], strides=(1, step, step, 1), padding=padding))
+    return x
+
+  rng = np.random.default_rng(0)
+  images = rng.normal(size=(2, 12, 15, 3)).astype(np.float32)
+  parameters = {f"{name}/kernel": rng.normal(size=(3, 2, 3, 1)).astype(np.float32) for name in ("first", "second")}
+  batch = jax.export.symbolic_shape("batch")[0]
+  source = to_source(fn, parameters, jax.ShapeDtypeStruct((batch, *images.shape[1:]), np.float32))
+  assert source.text.count("def depthwise_conv(") == 1 and source.text.count("lax.platform_dependent(") == 1
+  written = source.function()
+  got = jax.jit(written)(source.parameters(parameters), images)
+  np.testing.assert_array_equal(got, jax.jit(fn)(parameters, images))
+  cotangents = jnp.ones_like(got)
+  wanted = jax.vjp(fn, parameters, images)[1](cotangents)
+  found = jax.vjp(written, source.parameters(parameters), images)[1](cotangents)
+  jax.tree.map(np.testing.assert_array_equal, found, (source.parameters(wanted[0]), wanted[1]))
+
+
+def test_a_depthwise_convolution_in_another_form_stays_a_choice_between_platforms():
+  convolve = lowering("DepthwiseConv2dNative").function
+
+  def fn(p, x):
+    with jax.named_scope("block"):
+      with jax.named_scope("scale"):
+        x = jnp.tanh(x) * p["block/scale"] + jnp.sin(x)
+      with jax.named_scope("depthwise"):
+        # Two filters for each channel.
+        x = convolve(x, p["block/kernel"], strides=(1, 1, 1, 1), padding="SAME")
+      return jnp.tanh(x) + jnp.cos(x)
+
+  rng = np.random.default_rng(0)
+  images = rng.normal(size=(2, 6, 6, 3)).astype(np.float32)
+  parameters = {"block/kernel": rng.normal(size=(3, 3, 3, 2)).astype(np.float32), "block/scale": np.float32(2)}
+  source = to_source(fn, parameters, images)
+  assert "depthwise_conv" not in source.text and "lax.platform_dependent(cpu=" in source.text
+  got = jax.jit(source.function())(source.parameters(parameters), images)
+  np.testing.assert_array_equal(got, jax.jit(fn)(parameters, images))

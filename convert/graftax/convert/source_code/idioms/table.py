@@ -166,9 +166,9 @@ def default_blocks(block: Block) -> Iterator[Block]:
   """Yields what a block computes on a platform that it does not name."""
   yield block
   match block.equations:
-    case [Equation(op="platform_index") as index, Equation(op="cond") as choice]:
-      platforms = list(index.settings["platforms"])
-      if None in platforms and choice.inputs == index.outputs and block.results == choice.outputs:
+    case [Equation(op="cond", settings={"platforms": platforms}) as choice]:
+      platforms = list(platforms)
+      if None in platforms and block.results == choice.outputs:
         default = choice.bodies[f"branch{platforms.index(None)}"]
         yield Block(block.inputs, default.equations, default.results)
 
