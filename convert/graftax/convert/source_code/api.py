@@ -24,7 +24,7 @@ from graftax.convert.source_code.naming import checked_name, function_names, ide
 from graftax.convert.source_code.nnx.classes import as_class, class_name, members_of, module_keys, with_calls
 from graftax.convert.source_code.nnx.scopes import ModuleScopes
 from graftax.convert.source_code.nnx.state import assign, kind_of
-from graftax.convert.source_code.printing import Printed, indexed, marked
+from graftax.convert.source_code.printing import Printed, indexed, marked, width
 from graftax.convert.source_code.program import Block, Operand, Value, num_equations
 from graftax.convert.source_code.reading import Reader, read
 from graftax.convert.source_code.spelling.choosing import Speller
@@ -184,6 +184,8 @@ def _source(program: "_Program", name: str, is_module: bool) -> Source:
 
 # A function that is called once is written where it is called, if it is this short.
 _MIN_STATEMENTS = 6
+# A function of one statement is written where it is called, unless the statement takes several lines.
+_MIN_CHARACTERS = 88
 
 
 def _small(folded: Folded, main: Printed, scopes: Scopes | None) -> frozenset[tuple[str, ...]]:
@@ -197,7 +199,8 @@ def _small(folded: Folded, main: Printed, scopes: Scopes | None) -> frozenset[tu
     sites = len(folded.instances[i])
     if scopes is not None and printed.has_parameters and scopes.is_module(printed.names):
       continue
-    if length <= 1 or (sites == 1 and length < _MIN_STATEMENTS):
+    is_line = length <= 1 and width(printed.tree.body[-1], 1) < _MIN_CHARACTERS
+    if is_line or (sites == 1 and length < _MIN_STATEMENTS):
       found.update(f.names for f in folded.instances[i] if isinstance(f, Function))
   return frozenset(found)
 

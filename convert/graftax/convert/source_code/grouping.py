@@ -58,7 +58,10 @@ class Loop:
   carried: tuple[tuple[int, int], ...]
 
 
-_MIN_EQUATIONS = 4
+# A scope with less than this is written where it is. In one with a single result, a call stands for several equations,
+# and a convolution takes several lines.
+_MIN_SIZE = 4
+_SIZES = {"call": 1.5, "conv_general_dilated": 3}
 
 
 class Scopes:
@@ -249,10 +252,12 @@ def _called(
   calls = [e for e in equations if e.op == "call"]
   numbered = len(calls) > 1 and all(_is_number(e.scope[-1]) for e in calls)
   is_wrapper = _is_number(path[-1]) and len(calls) == 1 == len(equations)
-  is_short = len(equations) < _MIN_EQUATIONS or numbered or is_wrapper
+  inside = Counter(value for value in uses(Block([], equations, [])))
+  has_one_result = sum(block_uses[value] > inside[value] for e in equations for value in e.outputs) == 1
+  size = sum(_SIZES.get(e.op, 1) if has_one_result else 1 for e in equations)
+  is_short = size < _MIN_SIZE or numbered or is_wrapper
   if path in dissolved or (is_short and not scopes.is_module(path)):
     return equations
-  inside = Counter(value for value in uses(Block([], equations, [])))
   # Only the function that a parameter belongs to can assign it.
   assigned_outside = [e for e in equations if e.op == ASSIGN and totals[_read(e)] != inside[_read(e)]]
   whole, equations = equations, [e for e in equations if e not in assigned_outside]

@@ -3,6 +3,7 @@
 import ast
 import copy
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -14,11 +15,13 @@ from graftax.convert.source_code.program import ASSIGN, Block, Equation, Literal
 from graftax.convert.source_code.spelling.choosing import Speller
 from graftax.convert.source_code.spelling.texts import array_text, dim_names, text
 
-__all__ = ["Printed", "Printer", "expression", "indexed", "marked"]
+__all__ = ["Printed", "Printer", "expression", "indexed", "marked", "width"]
 
 # Names in trees that are chosen later: `marked("value", 3)` is the fourth value.
 _MARK = "§"
 _MAX_INLINE = 60
+# Values that a function defines. Their marks hold numbers that differ between processes.
+_VALUES = re.compile(rf"{_MARK}value{_MARK}\d+{_MARK}\d+")
 
 
 def marked(kind: str, *parts: object) -> str:
@@ -29,6 +32,11 @@ def marked(kind: str, *parts: object) -> str:
 def expression(source: str) -> ast.expr:
   """Returns the tree of an expression."""
   return ast.parse(source, mode="eval").body
+
+
+def width(tree: ast.AST, value_width: int = 24) -> int:
+  """Returns about how many characters a tree has; values, whose names are not chosen yet, have `value_width` each."""
+  return len(_VALUES.sub("x" * value_width, ast.unparse(tree)))
 
 
 def indexed(name: str, key: Sequence[str]) -> ast.expr:
@@ -295,7 +303,7 @@ class _Writer:
       tree = self._spelled(equation, out)
       if len(equation.outputs) == 1:
         value = equation.outputs[0]
-        if self._count[value] == 1 and here[value] == 1 and len(ast.unparse(tree)) <= _MAX_INLINE:
+        if self._count[value] == 1 and here[value] == 1 and width(tree) <= _MAX_INLINE:
           self.env[value] = self._pending[value] = tree
           continue
         out.append(_assign([ast.Name(self.define(value, _hint(equation)))], tree))
@@ -399,7 +407,7 @@ class _Writer:
     for role, block in e.bodies.items():
       inner = self.statements(block)
       result = _packed(self.operands(block.results))
-      if not inner and len(ast.unparse(result)) <= _MAX_INLINE:
+      if not inner and width(result) <= _MAX_INLINE:
         branches.append(ast.Lambda(_arguments([]), result))
         continue
       name = self._local(role)
