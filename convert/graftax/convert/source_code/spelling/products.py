@@ -41,16 +41,11 @@ def _einsum(
   ranks = len(e.in_shape(0)), len(e.in_shape(1))
   if sum(ranks) > len(_LETTERS):
     return ""
-  letters = iter(_LETTERS)
-  names: tuple[list[str], list[str]] = [""] * ranks[0], [""] * ranks[1]
-  for i, j in zip(left_batch, right_batch, strict=True):
-    names[0][i] = names[1][j] = next(letters)
-  for side, rank in zip((0, 1), ranks, strict=True):
-    for d in range(rank):
-      if side == 0 and d in left:
-        names[0][d] = names[1][right[left.index(d)]] = next(letters)
-      elif not names[side][d]:
-        names[side][d] = next(letters)
+  names = list(_LETTERS[: ranks[0]]), [""] * ranks[1]
+  for i, j in [*zip(left_batch, right_batch, strict=True), *zip(left, right, strict=True)]:
+    names[1][j] = names[0][i]
+  others = iter(_LETTERS[ranks[0] :])
+  names[1][:] = [name or next(others) for name in names[1]]
   batch = [names[0][i] for i in left_batch]
   free = [n for d, n in enumerate(names[0]) if d not in left and n not in batch]
   free += [n for d, n in enumerate(names[1]) if d not in right and n not in batch]

@@ -179,6 +179,13 @@ def static_slice(e: Call) -> Iterator[str]:
   if leading > 1 and len(items) == len(e.in_shape()):
     yield f"_0[..., {', '.join(items[leading:])}]"
   yield f"_0[{full_items}]"
+  # With symbolic sizes, JAX indexes by a gather.
+  cut = [d for d, item in enumerate(items) if item != ":"]
+  if len(cut) == 1:
+    (d,) = cut
+    if squeezed:
+      yield f"lax.index_in_dim(_0, {items[d]}, axis={d}, keepdims=False)"
+    yield f"lax.slice_in_dim(_0, {', '.join(part or 'None' for part in items[d].split(':'))}, axis={d})"
   plain = (
     f"lax.slice(_0, {text(starts)}, {text(limits)}{'' if not e.settings.get('strides') else ', ' + text(strides)})"
   )
