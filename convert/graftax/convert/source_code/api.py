@@ -27,6 +27,7 @@ from graftax.convert.source_code.nnx.state import assign, kind_of
 from graftax.convert.source_code.printing import Printed, indexed, marked, width
 from graftax.convert.source_code.program import Block, Operand, Value, num_equations
 from graftax.convert.source_code.reading import Reader, read
+from graftax.convert.source_code.roles import name_roles
 from graftax.convert.source_code.spelling.choosing import Speller
 
 __all__ = ["Source", "to_source"]
@@ -166,6 +167,7 @@ def _source(program: "_Program", name: str, is_module: bool) -> Source:
     frozen = _named_constants(block, constants, program.has_parameters)
     count = num_equations(block)
     block = recovery.recover(block)
+    name_roles(block)
     scopes: Scopes | None = None
     kinds: dict[tuple[str, ...], str] = {}
     if is_module:
@@ -241,11 +243,19 @@ class _Program:
       keys = [_key(step) for step in path[1:]]
       if self.has_parameters and _key(path[0]) == 0 and keys[0] == 0:
         value.parameter = tuple(str(key) for key in keys[1:])
+      else:
+        value.name = self._shown_name(path)
       self.inputs.append(value)
     block, constants = read(self._closed, self.inputs, self._reader)
     self.unchanged = self._unchanged(block.results)
     block.results = [result for i, result in enumerate(block.results) if i not in self.unchanged]
     return block, constants
+
+  def _shown_name(self, path: Sequence[Any]) -> str:
+    """Returns what functions call an array that they are given: the name of the argument, or its key in one."""
+    keys = [_key(step) for step in path]
+    last = self.names[int(keys[1])] if len(keys) == 2 and keys[0] == 0 else keys[-1]
+    return last if isinstance(last, str) and len(last) > 1 else ""
 
   def _unchanged(self, results: Sequence[object]) -> frozenset[int]:
     """Returns which results are parameters that the program returns as they are, for `_result` to leave out."""

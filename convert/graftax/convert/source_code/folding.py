@@ -32,6 +32,7 @@ class Folded:
     self._printer = Printer(speller, self.resolve)
     self._index: dict[int, int] = {}
     self._by_key: dict[str, int] = {}
+    self._marks: list[list[str]] = []
     self.by_instance: dict[int, Printed] = {}
 
   def index(self, source: object) -> int:
@@ -77,11 +78,18 @@ class Folded:
         self.calls[self.index(callee)] += 1
 
   def _add(self, source: Function | Rule, printed: Printed) -> None:
-    key = _key(printed) + repr([self._kinds.get(leaf.parameter or ()) for leaf in printed.leaves])
+    text, marks = _key(printed)
+    key = text + repr([self._kinds.get(leaf.parameter or ()) for leaf in printed.leaves])
     if key not in self._by_key:
       self._by_key[key] = len(self.functions)
       self.functions.append(printed)
       self.instances.append([])
+      self._marks.append(marks)
+    index = self._by_key[key]
+    hints = self.functions[index].hints
+    for mark, other in zip(self._marks[index], marks, strict=True):
+      if mark in hints and hints[mark] != printed.hints.get(other):
+        hints[mark] = ""  # what one caller calls it is no name for others
     self._index[id(source)] = self._by_key[key]
     self.instances[self._by_key[key]].append(source)
     # Each instance has parameters of its own.
@@ -138,8 +146,8 @@ def _callee(equation: Equation) -> Function:
   return callee
 
 
-def _key(printed: Printed) -> str:
-  """Returns a text that equal functions share: names of values are numbers."""
+def _key(printed: Printed) -> tuple[str, list[str]]:
+  """Returns a text that equal functions share, in which names of values are numbers, and the marks of these numbers."""
   trees = copy.deepcopy([printed.tree, *printed.extras])
   numbers: dict[str, str] = {}
 
@@ -156,4 +164,4 @@ def _key(printed: Printed) -> str:
         node.arg = numbered(node.arg)
       elif isinstance(node, ast.FunctionDef):
         node.name = numbered(node.name)
-  return "\n".join(ast.dump(tree) for tree in trees)
+  return "\n".join(ast.dump(tree) for tree in trees), list(numbers)

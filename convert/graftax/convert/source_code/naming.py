@@ -7,19 +7,22 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from graftax.convert.errors import InputError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.idioms.helpers import WRITTEN
-from graftax.convert.source_code.printing import Printed
+from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Rule, num_equations
 
 __all__ = ["checked_name", "free_key", "function_names", "identifier", "keys_of", "named", "plural", "unique"]
 
 _OWN = ("jax", "jnp", "lax", "np", "nnx", "primitives", "p", "params", "constants", "self", *WRITTEN)
 _RESERVED = frozenset((*_OWN, *keyword.kwlist, *dir(builtins)))
+# What a value that a function of jnp returns is called.
+_STATISTICS = {"mean": "mean", "var": "variance"}
+_LEAF, _SUB, _VALUE = (marked(kind, "") for kind in ("leaf", "sub", "value"))
 _GENERIC = ("x", "y", "z", "u", "v", "w")
 
 
@@ -62,11 +65,25 @@ def unique(name: str, taken: Iterable[str]) -> str:
 
 
 def function_names(folded: Folded, main: str) -> list[str]:
-  """Returns a name for each function except the outermost one, which is called `main`."""
-  names: list[str] = []
-  for instances in folded.instances:
-    names.append(unique(_function_name(instances), [*names, main]))
-  return names
+  """Returns a name for each function except the outermost one, which is called `main`.
+
+  Of functions that would have the same name, the one with the most calls has it without a number.
+  """
+  names: dict[int, str] = {}
+  for i in sorted(range(len(folded.instances)), key=lambda i: -len(folded.instances[i])):
+    name, taken = _function_name(folded.instances[i]), [*names.values(), main]
+    repeated = _repeated(folded.instances[i][0])
+    if name in taken and repeated is not None and (inner := names.get(folded.index(repeated))):
+      name = f"{name}_{plural(inner)}"
+    names[i] = unique(name, taken)
+  return [names[i] for i in range(len(names))]
+
+
+def _repeated(function: Function | Rule) -> Function | None:
+  """Returns the function that a function calls in a loop, if it does nothing but call functions."""
+  equations = function.block.equations if isinstance(function, Function) else []
+  loops = [loop for e in equations if isinstance(loop := e.settings.get("loop"), Loop)]
+  return loops[0].functions[0] if loops and all(e.op in ("call", "loop") for e in equations) else None
 
 
 def _function_name(instances: Sequence[Function | Rule]) -> str:
@@ -228,6 +245,7 @@ class _Names:
     """Names the values of a function."""
     names = dict(outer)
     last = _last_uses(tree)
+    self._hints = {**self._hints, **self._suggested(tree, last)}
     live = set(outer.values())
     own: set[str] = set()
     for argument in tree.args.args:
@@ -266,6 +284,36 @@ class _Names:
       _Placed({**self._expressions, **{mark: ast.Name(name) for mark, name in names.items()}}).visit(statement)
     tree.body = [statement for statement in tree.body if not _is_renaming(statement)]
 
+  def _suggested(self, tree: ast.FunctionDef, last: Mapping[str, float]) -> dict[str, str]:
+    """Returns names of statistics, and of values that are read together, such as query and key.
+
+    The latter have the names of the parameters that they are made of. What is made of a value that nothing else reads
+    is that value, changed, and keeps its name.
+    """
+    reads = Counter(mark for statement in tree.body for mark in _marks(statement) if mark.startswith(_VALUE))
+    found: dict[str, str] = {}
+    groups: dict[float, dict[str, str]] = {}
+    for statement in tree.body:
+      match statement:
+        case ast.Assign([ast.Name(mark)], value) if mark in last and not self._hints.get(mark):
+          if any(reads[read] == 1 for read in _marks(statement)):
+            continue
+          match value:
+            case ast.Call(ast.Attribute(ast.Name("jnp"), function)) if function in _STATISTICS:
+              found[mark] = _STATISTICS[function]
+            case _ if (name := self._folder(value)) and name not in self._taken:
+              groups.setdefault(last[mark], {})[mark] = name
+    for group in groups.values():
+      if 1 < len(group) == len(set(group.values())):
+        found |= group
+    return found
+
+  def _folder(self, tree: ast.expr) -> str:
+    """Returns the innermost folder of the parameters that an expression reads, or "" if there are several or none."""
+    marks = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id.startswith((_LEAF, _SUB))}
+    folders = {_folder(self._expressions[mark], mark) for mark in marks}
+    return folders.pop() if len(folders) == 1 else ""
+
   def _choose(self, mark: str, free: Sequence[str], live: set[str]) -> str:
     hint = self._hints.get(mark, "")
     avoided = live | self._taken
@@ -278,6 +326,17 @@ class _Names:
       if name not in avoided:
         return name
     return unique("x", avoided)
+
+
+def _folder(tree: ast.expr, mark: str) -> str:
+  """Returns the folder of a parameter, or the name of the parameters of a call, if it is a name of Python."""
+  if mark.startswith(_LEAF) and isinstance(tree, ast.Subscript):
+    tree = tree.value
+  match tree:
+    case ast.Subscript(_, ast.Constant(str(name))) | ast.Attribute(ast.Name("self"), str(name)) if name.isidentifier():
+      # The variable of a module is an attribute itself.
+      return "" if mark.startswith(_LEAF) and isinstance(tree, ast.Attribute) else name
+  return ""
 
 
 def _is_renaming(statement: ast.stmt) -> bool:

@@ -1,0 +1,105 @@
+"""Functions, arguments and values of a written text have names that a reader knows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graftax.convert.source_code import to_source
+
+_RNG = np.random.default_rng(0)
+_X = _RNG.normal(size=(2, 4, 8)).astype(np.float32)
+
+
+def _arrays(shapes):
+  return {name: _RNG.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def _text(fn, *args):
+  """Returns the text of a function, which has the function's values."""
+  source = to_source(fn, *args)
+  got = jax.jit(source.function())(source.parameters(args[0]), *args[1:])
+  jax.tree.map(np.testing.assert_array_equal, got, jax.jit(fn)(*args))
+  return source.text
+
+
+def test_what_is_read_together_has_the_names_of_its_parameters():
+  names = ("query", "key", "value")
+
+  def fn(p, x):
+    q, k, v = (jnp.tanh(jnp.sin(x) @ p[f"{name}/kernel"] + jnp.cos(p[f"{name}/bias"])) for name in names)
+    return lax.clamp(q, v, k) + x
+
+  text = _text(fn, _arrays({f"{n}/{w}": s for n in names for w, s in (("kernel", (8, 8)), ("bias", (8,)))}), _X)
+  for name in names:
+    assert f"    {name} = jnp.tanh(" in text and f'params["{name}"]["kernel"]' in text
+  assert "lax.clamp(query, value, key)" in text
+
+
+def test_a_value_that_is_changed_step_by_step_keeps_its_name():
+  def fn(p, x):
+    y = jnp.tanh(jnp.sin(x) @ p["first/kernel"] + p["first/bias"])
+    y = jnp.tanh(jnp.sin(y) @ p["second/kernel"] + p["second/bias"])
+    return x * y
+
+  shapes = {"kernel": (8, 8), "bias": (8,)}
+  text = _text(fn, _arrays({f"{n}/{w}": s for n in ("first", "second") for w, s in shapes.items()}), _X)
+  assert "first =" not in text and "second =" not in text
+
+
+def test_a_mean_that_is_subtracted_is_called_mean():
+  def fn(p, x):
+    mean = jnp.mean(x, axis=-1, keepdims=True)
+    return (x - mean) * p["scale"] + mean
+
+  assert "    mean = jnp.mean(x, axis=-1, keepdims=True)\n" in _text(fn, {"scale": np.float32(2)}, _X)
+
+
+def _blocks(p, images, mask, count=3):
+  x = images
+  for i in range(count):
+    with jax.named_scope(f"block_{i}"):
+      x = jnp.tanh(x @ p[f"block_{i}/kernel"] + p[f"block_{i}/bias"]) * jnp.where(mask, x, 0)
+  return x
+
+
+def test_arguments_have_the_name_that_all_calls_give_them():
+  shapes = {f"block_{i}/{w}": s for i in range(3) for w, s in (("kernel", (8, 8)), ("bias", (8,)))}
+  text = _text(_blocks, _arrays(shapes), _X, _X > 0)
+  # Only the first block is called with the images.
+  assert "def block(p, x, mask):" in text
+  assert "def model(params, images, mask):" in text
+
+
+def _convolution(p, name, x, strides=1):
+  with jax.named_scope(name):
+    numbers = ("NHWC", "HWIO", "NHWC")
+    x = lax.conv_general_dilated(x, p[f"{name}/kernel"], (strides, strides), "SAME", dimension_numbers=numbers)
+    return x + p[f"{name}/bias"]
+
+
+def _convolutions(p, x):
+  for i in range(1, 4):
+    for j in range(1, 1 + i + (i > 1)):
+      name = f"stage{i}_block{j}"
+      y = jnp.tanh(_convolution(p, f"{name}_a_conv", x, 2 if j == 1 < i else 1))
+      y = _convolution(p, f"{name}_b_conv", y)
+      with jax.named_scope(f"{name}_out"):
+        x = jnp.tanh(y + jnp.mean(x))
+  return x
+
+
+def test_convolutions_are_functions_and_stages_too_however_few_blocks_they_have():
+  shapes = {
+    f"stage{i}_block{j}_{k}_conv/{w}": s
+    for i in range(1, 4)
+    for j in range(1, 5)
+    for k in "ab"
+    for w, s in (("kernel", (3, 3, 2, 2)), ("bias", (2,)))
+  }
+  text = _text(_convolutions, _arrays(shapes), _RNG.normal(size=(1, 8, 8, 2)).astype(np.float32))
+  assert text.count("lax.conv_general_dilated(") == 2
+  # Ten calls, and two.
+  assert "(1, 1)" in text.partition("def conv(p, x):")[2].partition("\n\n")[0]
+  assert "(2, 2)" in text.partition("def conv_2(p, x):")[2].partition("\n\n")[0]
+  assert 'for stage_params in params["stages"]:' in text
