@@ -340,6 +340,10 @@ docs: $(DOCS_READY)  ## build the site in build/docs/html; broken links are erro
 error-index: $(READY)  ## update docs/errors.md, which shows when each public error is raised and what works
 	$(BIN)/python -m graftax.tools.codegen.generate_error_index
 
+.PHONY: source-examples
+source-examples: $(READY)  ## update docs/examples/written_source, four models of Keras as `graftax source` writes them
+	$(BIN)/python -m graftax.tools.codegen.generate_source_examples
+
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory
 	$(BIN)/python -m graftax.tools.benchmarks

@@ -73,6 +73,7 @@ ROOMS = {
     "codegen": [
         ":op_report",
         ":outward_ops",
+        ":source_folder",
         "//convert",
         "//graphdef_ir",
         "//hub_io",

@@ -80,6 +80,7 @@ _BY_HAND = frozenset(
     "help",
     "lock",
     "op-index",
+    "source-examples",
     "public-api",
     "test-free",
     "test-slow",

@@ -4,7 +4,7 @@ import ast
 import dataclasses
 import importlib.metadata
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -14,13 +14,13 @@ import numpy as np
 
 from graftax.convert import MissingInputError, Source, to_source
 from graftax.hub_io import load
-from graftax.savedmodel_io import write_safetensors
+from graftax.savedmodel_io import SavedModel, write_safetensors
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress
-from graftax.tools.shape_options import example_size, input_shapes
+from graftax.tools.shape_options import SYMBOLIC, example_size, input_shapes
 
-__all__ = ["CHECK_FILE", "MODEL_FILE", "WrittenSource", "write_source"]
+__all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "signature_source", "write_source"]
 
 # Any in this module: nested parameters and results.
 
@@ -46,6 +46,27 @@ class WrittenSource:
   folder: Path
   num_lines: int
   num_functions: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SignatureSource:
+  """A signature as source.
+
+  Attributes:
+    source: what is written.
+    signature: its name.
+    function: the converted signature.
+    variables: the parameters of `function`.
+    arguments: a shape and dtype for each input; open sizes are symbols.
+    keys: a random key by the name of its argument, if the signature draws random numbers.
+  """
+
+  source: Source
+  signature: str
+  function: Callable[..., Any]
+  variables: Mapping[str, Any]
+  arguments: Mapping[str, jax.ShapeDtypeStruct]
+  keys: Mapping[str, Any]
 
 
 def write_source(
@@ -75,24 +96,42 @@ def write_source(
     model = load(handle, tags or None, **(load_options or {}))
     if Path(model.path).resolve().is_relative_to(out.resolve()):
       raise OutputExistsError(f"{out} holds the model {model.path!r} itself; choose another folder to write to.")
-    signature = model.default_entry if signature is None else signature
-    inputs = model.signatures[signature].inputs
-    arguments: dict[str, Any] = dict(input_shapes(inputs, batch=batch, shapes=shapes, constraints=constraints))
-    fn, variables = model.convert(signature)
     bar.add_task("writing source", total=None)
-    keys: dict[str, Any] = {}
-    try:
-      source = to_source(fn, dict(variables), style=style, **arguments)
-    except MissingInputError:
-      keys = {fn.rng_name: jax.random.key(0)}
-      source = to_source(fn, dict(variables), style=style, **arguments, **keys)
-    examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(arguments.items())}
-    outputs = jax.tree.leaves(jax.jit(fn)(variables, **examples, **keys)[0])
+    found = signature_source(model, signature, batch=batch, shapes=shapes, constraints=constraints, style=style)
+    examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(found.arguments.items())}
+    outputs = jax.tree.leaves(jax.jit(found.function)(found.variables, **examples, **found.keys)[0])
     with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
-      readme = _readme(str(handle), signature, arguments, source, style)
-      _write(folder, source, variables, examples, outputs, readme, style)
-  definitions = [line for line in source.text.splitlines() if line.startswith(("def ", "class "))]
-  return WrittenSource(out, len(source.text.splitlines()), len(definitions))
+      readme = _readme(str(handle), found.signature, found.arguments, found.source, style)
+      _write(folder, found.source, found.variables, examples, outputs, readme, style)
+  lines = found.source.text.splitlines()
+  return WrittenSource(out, len(lines), sum(line.startswith(("def ", "class ")) for line in lines))
+
+
+def signature_source(
+  model: SavedModel,
+  signature: str | None = None,
+  *,
+  batch: str = SYMBOLIC,
+  shapes: Sequence[str] = (),
+  constraints: Sequence[str] = (),
+  style: Literal["jax", "nnx"] = "jax",
+) -> SignatureSource:
+  """Returns a signature as source; arguments as in `write_source`.
+
+  Raises:
+    GraftaxError: the signature cannot be converted, or is not source.
+  """
+  signature = model.default_entry if signature is None else signature
+  inputs = model.signatures[signature].inputs
+  arguments: dict[str, Any] = dict(input_shapes(inputs, batch=batch, shapes=shapes, constraints=constraints))
+  fn, variables = model.convert(signature)
+  keys: dict[str, Any] = {}
+  try:
+    source = to_source(fn, dict(variables), style=style, **arguments)
+  except MissingInputError:
+    keys = {fn.rng_name: jax.random.key(0)}
+    source = to_source(fn, dict(variables), style=style, **arguments, **keys)
+  return SignatureSource(source, signature, fn, variables, arguments, keys)
 
 
 def _check_ours(out: Path) -> None:
