@@ -224,6 +224,7 @@ ROOMS = {
         ":tensorflow_programs",
         ":zoo",
         "//convert",
+        "//graphdef_ir",
         "//savedmodel_io",
         "//xla_call_module",
         "@pypi//jax",
