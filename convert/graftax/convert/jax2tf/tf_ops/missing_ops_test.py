@@ -11,6 +11,7 @@ from graftax.convert.jax2tf.tf_ops import builder
 from graftax.convert.jax2tf.tf_ops.missing_ops import CONSUMERS, missing_ops
 
 _LINE = np.concatenate([np.linspace(-9, 9, 721, dtype=np.float32), np.float32([1e-6, -1e-6, np.inf, -np.inf, np.nan])])
+from graftax.xla_call_module.lax_extras import mulhi
 
 
 def _program(function, args, consumer):
@@ -146,6 +147,35 @@ def test_open_sizes_for_onnx_are_not_divided_as_integers():
 
   program = jax_program(halves, [rows], lowering="tf_ops", target="onnx", gradient_order=0)
   assert not {"FloorDiv", "FloorMod"} & {node.op for node in program.function.nodes}
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint32, np.int32])
+def test_high_words_of_products(dtype):
+  ends = np.iinfo(dtype)
+  x = np.array([0, 1, 3, ends.max, ends.max - 5, ends.min, ends.min + 7, ends.max // 3], dtype)
+  x, y = (a.ravel() for a in np.meshgrid(x, x))
+  with jax.enable_x64(True):
+    (found,) = _results(mulhi, [x, y], "onnx")
+  expected = (x.astype(object) * y.astype(object)) >> ends.bits
+  np.testing.assert_array_equal(found, expected.astype(dtype))
+
+
+def test_high_words_of_products_without_words_of_twice_the_size():
+  x = np.array([0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1, 0x123456789ABCDEF0], np.uint64)
+  with jax.enable_x64(True):
+    for dtype in (np.uint64, np.int64):
+      a, b = (m.ravel().view(dtype) for m in np.meshgrid(x, x))
+      (found,) = _results(mulhi, [a, b], "onnx")
+      np.testing.assert_array_equal(found, ((a.astype(object) * b.astype(object)) >> 64).astype(dtype))
+
+
+def test_bits_of_floats_for_onnx():
+  x = np.float32([0, -0.0, 1, -1, 1.5, -2.7e-45, 1e-40, 1.1754944e-38, 3.4028235e38, np.inf, -np.inf, np.nan, 0.1])
+  for dtype in (np.uint32, np.int32):
+    (found,) = _results(lambda bits: lax.bitcast_convert_type(bits, np.float32), [x.view(dtype)], "onnx")
+    np.testing.assert_array_equal(found.view(np.uint32)[:11], x.view(np.uint32)[:11])
+    assert np.isnan(found[11]) and found[12] == x[12]
+  _check(lambda seed: jax.random.uniform(jax.random.key(seed), (5,)), np.int32(3), consumers=["onnx"], rtol=0)
+
+
   fn, params = convert_program(program)
   for size in (1, 4, 5):
     assert fn(params, np.zeros((size, 2), np.float32))[0].shape == halves(np.zeros((size, 2))).shape

@@ -1,4 +1,4 @@
-"""Division, shifts and bits of integers."""
+"""Division, wide products, shifts and bits of integers."""
 
 from typing import Any
 
@@ -117,6 +117,45 @@ def _is_nonzero(y: Tensor) -> bool:
   return y.value is not None and bool(np.all(y.value != 0))
 
 
+@rule("mulhi")
+def mulhi(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the high words of the products of integers, a primitive since JAX 0.10.2."""
+  unsigned = np.dtype(f"u{x.dtype.itemsize}")
+  shape = joint_shape(x, y)
+  first, second = bitcast(b, x, unsigned), bitcast(b, y, unsigned)
+  high = _unsigned_mulhi(b, first, second)
+  if x.is_signed:
+    # As unsigned numbers, negative ones are larger by 2**bits.
+    for number, other in ((x, second), (y, first)):
+      term = select(b, compare(b, "Less", number, 0), other, full(b, other, 0), shape)
+      high = b.op("Sub", high, term, shape=shape)
+  return bitcast(b, high, x.dtype)
+
+
+def _unsigned_mulhi(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns high words of products of two words, or put together from products of half words if there are no two."""
+  bits = 8 * x.dtype.itemsize
+  shape = joint_shape(x, y)
+  if bits < 64:
+    wide = np.dtype(f"u{2 * x.dtype.itemsize}")
+    product = b.op("Mul", cast(b, x, wide), cast(b, y, wide), shape=shape)
+    return cast(b, b.op("RightShift", product, full(b, product, bits), shape=shape), x.dtype)
+
+  def low(z: Tensor) -> Tensor:
+    return b.op("BitwiseAnd", z, full(b, z, (1 << bits // 2) - 1), shape=z.shape)
+
+  def high(z: Tensor) -> Tensor:
+    return b.op("RightShift", z, full(b, z, bits // 2), shape=z.shape)
+
+  def multiply_add(m: Tensor, n: Tensor, z: Tensor) -> Tensor:
+    return b.op("AddV2", b.op("Mul", m, n, shape=shape), z, shape=shape)
+
+  # No sum exceeds a word: (2**h - 1)**2 + 2**h - 1 < 2**(2 * h).
+  first = multiply_add(high(x), low(y), high(b.op("Mul", low(x), low(y), shape=shape)))
+  second = multiply_add(low(x), high(y), low(first))
+  return b.op("AddV2", multiply_add(high(x), high(y), high(first)), high(second), shape=shape)
+
+
 @rule("and")
 def bitwise_and(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   """Returns the bits that are set in both, or the conjunction."""
@@ -204,7 +243,10 @@ def clz(b: Builder, x: Tensor) -> Tensor:
 @rule("bitcast_convert_type")
 def bitcast_convert_type(b: Builder, x: Tensor, *, new_dtype: Any, out: Any) -> Tensor:
   """Returns the same bits as another dtype; if it has another size, the last axis changes."""
-  return b.op("Bitcast", x, shape=out.shape, type=DType.from_numpy(new_dtype))
+  dtype = np.dtype(new_dtype)
+  if dtype.itemsize == x.dtype.itemsize:
+    return bitcast(b, x, dtype)
+  return b.op("Bitcast", x, shape=out.shape, type=DType.from_numpy(dtype))
 
 
 def bitcast(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
@@ -213,6 +255,35 @@ def bitcast(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
     return x
   if x.value is not None:
     return b.constant(x.value.view(dtype))
-  if b.lacks("Bitcast") and x.is_integer and dtype.kind in "iu":
-    return cast(b, x, dtype)  # integers wrap around
+  if b.lacks("Bitcast") and x.is_integer:
+    if dtype.kind in "iu":
+      return cast(b, x, dtype)  # integers wrap around
+    if dtype == np.float32:
+      return _float_of_bits(b, cast(b, x, np.uint32))
   return b.op("Bitcast", x, shape=x.shape, type=DType.from_numpy(dtype))
+
+
+def _float_of_bits(b: Builder, bits: Tensor) -> Tensor:
+  """Returns the float32 whose bits are integers: a product of its sign, its power of two and its fraction.
+
+  All NaN are one.
+  """
+  shape, mantissa_bits, infinite = bits.shape, 23, 255
+
+  def field(first: int, width: int) -> Tensor:
+    moved = b.op("RightShift", bits, full(b, bits, first), shape=shape) if first else bits
+    return b.op("BitwiseAnd", moved, full(b, bits, (1 << width) - 1), shape=shape)
+
+  sign = cast(b, cast(b, field(31, 1), np.int32), np.float32)
+  exponent = cast(b, field(mantissa_bits, 8), np.int32)
+  mantissa = cast(b, cast(b, field(0, mantissa_bits), np.int32), np.float32)
+  with np.errstate(over="ignore"):
+    powers = np.float32(2) ** np.maximum(np.arange(infinite + 1) - 127, -126).astype(np.float32)
+  scale = b.op("GatherV2", powers, exponent, np.int32(0), shape=shape)
+  is_normal = cast(b, b.op("Minimum", exponent, np.int32(1), shape=shape), np.float32)
+  fraction = b.op("Mul", mantissa, np.float32(2.0**-mantissa_bits), shape=shape)
+  size = b.op("Mul", scale, b.op("AddV2", is_normal, fraction, shape=shape), shape=shape)
+  signs = b.op("Sub", np.float32(1), b.op("Mul", sign, np.float32(2), shape=shape), shape=shape)
+  number = b.op("Mul", signs, size, shape=shape)
+  is_nan = b.op("LogicalAnd", compare(b, "Equal", exponent, infinite), compare(b, "Greater", mantissa, 0), shape=shape)
+  return select(b, is_nan, np.float32(np.nan), number, shape)
