@@ -14,7 +14,7 @@ from graftax.convert.jax2tf.tf_ops.missing_ops import OPS_OF_PARTS, lacks_comple
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.symbols import expression
-from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor, partial_shape
+from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Dim, Shape, Tensor, partial_shape
 from graftax.graphdef_ir import (
   AttrValue,
   DType,
@@ -95,6 +95,7 @@ class Builder:
     self.prefix = ""
     self._names: dict[str, int] = {}
     self._constants: dict[Any, TensorRef] = {}
+    self._constant_nodes: set[str] = set()
     self._sizes: dict[str, Tensor] = {}
 
   def op(self, op: str, *inputs: Input, shape: Shape, **attrs: AttrValue) -> Tensor:
@@ -110,12 +111,10 @@ class Builder:
       Unsupported: TensorFlow has no CPU kernel for the dtype, or the consumer does not have the op.
     """
     if self._is_of_parts(op, inputs):
-      real, imag = (
-        self.op(op, *(self._part(part, x) for x in inputs), shape=shape, **attrs) for part in ("Real", "Imag")
-      )
-      return self.op(
-        "Complex", real, imag, shape=shape, Tout=DType.from_numpy(np.result_type(real.dtype, np.complex64))
-      )
+      parts = [[self._part(part, x) for x in inputs] for part in ("Real", "Imag")]
+      return self._joined(*(self.op(op, *given, shape=shape, **attrs) for given in parts))
+    if op in ("Mul", "RealDiv") and self._has_lost_constants(inputs):
+      return self._with_a_constant(op, inputs[0], inputs[1], shape)
     return self.op_list(op, *inputs, shapes=[shape], **attrs)[0]
 
   def op_list(self, op: str, *inputs: Input, shapes: Sequence[Shape], **attrs: AttrValue) -> list[Tensor]:
@@ -138,6 +137,10 @@ class Builder:
       given = sorted({str(value) for value in complete.values() if isinstance(value, DType)})
       raise Unsupported(f"TensorFlow has no CPU kernel of {op} for {', '.join(given)}")
     name = self._name(op)
+    if refs and all(ref.node in self._constant_nodes for ref in refs):
+      self._constant_nodes.add(name)
+      if op == "Complex":
+        self._check_complex("Const")  # TensorFlow's optimizer makes one of it
     self.nodes.append(Node(name, op, tuple(refs), attrs=attrs))
     dtypes = [_numpy(dtype) for dtype in signature.output_types(complete)]
     if not _COMPLEX.isdisjoint(value for value in complete.values() if isinstance(value, DType)):
@@ -153,20 +156,55 @@ class Builder:
     return (
       consumer is not None
       and op in OPS_OF_PARTS
-      and any(_is_complex(x) for x in inputs)
-      and lacks_complex(consumer, op)
-      and not self.lacks("Real", "Imag", "Complex")
-      and not lacks_complex(consumer, "Complex")
+      and any(map(_is_complex, _flat(inputs)))
+      and (lacks_complex(consumer, op) or self._has_lost_constants(inputs))
+      and self._has_parts()
     )
 
+  def lacks_complex_constants(self) -> bool:
+    """Returns whether the consumer has complex numbers, but not as constants."""
+    consumer = self.library.consumer
+    return consumer is not None and lacks_complex(consumer, "Const") and self._has_parts()
+
+  def _has_lost_constants(self, inputs: Sequence[Input]) -> bool:
+    return self.lacks_complex_constants() and any(_is_complex(x) and _value(x) is not None for x in _flat(inputs))
+
+  def _has_parts(self) -> bool:
+    """Returns whether the consumer divides complex numbers into parts and puts them together again."""
+    consumer = self.library.consumer
+    return consumer is None or not (self.lacks("Real", "Imag", "Complex") or lacks_complex(consumer, "Complex"))
+
   def _part(self, part: str, x: Input) -> Input:
+    if isinstance(x, list | tuple):
+      return [self._part(part, item) for item in x]
     if not _is_complex(x):
       return x
-    if not isinstance(x, Tensor) or x.value is not None:
-      value = np.asarray(x.value if isinstance(x, Tensor) else x)
+    if isinstance(x, Tensor) and x.narrow is not None and x.value is not None and x.value.size > MAX_FOLDED_SIZE:
+      return self.op("BroadcastTo", self._part(part, x.narrow), self.shape(x.shape), shape=x.shape)
+    value = _value(x)
+    if value is not None:
       return value.real if part == "Real" else value.imag
     dtype = np.dtype(np.float32 if x.dtype == np.complex64 else np.float64)
     return self.op(part, x, shape=x.shape, Tout=DType.from_numpy(dtype))
+
+  def _joined(self, real: Tensor, imag: Tensor) -> Tensor:
+    dtype = np.result_type(real.dtype, np.complex64)
+    return self.op("Complex", real, imag, shape=real.shape, Tout=DType.from_numpy(dtype))
+
+  def _with_a_constant(self, op: str, x: Input, y: Input, shape: Shape) -> Tensor:
+    """Returns a product of complex numbers by their parts, or a quotient by a constant."""
+    if op == "RealDiv":
+      divisor = _value(y)
+      if divisor is None or not np.all(np.isfinite(divisor) & (divisor != 0)):
+        raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op} of complex numbers")
+      y = (1 / divisor.astype(np.complex128)).astype(divisor.dtype)
+    (a, b), (c, d) = ([self._part(part, z) for part in ("Real", "Imag")] for z in (x, y))
+
+    def mul(m: Input, n: Input) -> Tensor:
+      return self.op("Mul", m, n, shape=shape)
+
+    real, imag = self.op("Sub", mul(a, c), mul(b, d), shape=shape), self.op("AddV2", mul(a, d), mul(b, c), shape=shape)
+    return self._joined(real, imag)
 
   def _check_complex(self, op: str) -> None:
     if self.library.consumer is not None and lacks_complex(self.library.consumer, op):
@@ -197,6 +235,7 @@ class Builder:
       dtype = _dtype(value.dtype)
       self.nodes.append(Node(name, "Const", attrs={"dtype": dtype, "value": ConstantTensor.from_numpy(value, dtype)}))
       self._constants[key] = TensorRef(name)
+      self._constant_nodes.add(name)
     return self._constants[key]
 
   def size(self, dim: Dim) -> Tensor:
@@ -322,6 +361,14 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
 
 def _is_complex(item: Input) -> bool:
   return isinstance(item, Tensor | np.ndarray | np.generic) and item.dtype.kind == "c"
+
+
+def _flat(inputs: Sequence[Input]) -> list[Input]:
+  return [item for given in inputs for item in (given if isinstance(given, list | tuple) else [given])]
+
+
+def _value(item: Input) -> "np.ndarray[Any, Any] | None":
+  return item.value if isinstance(item, Tensor) else np.asarray(item)
 
 
 def _has_dtype(item: Any) -> bool:

@@ -22,8 +22,8 @@ _COMPLEX_OPS = {
 }
 
 OPS_OF_PARTS = frozenset(
-  "BroadcastTo Cumsum ExpandDims GatherNd GatherV2 Neg Pad PadV2 Reshape ReverseV2 SelectV2 Squeeze StridedSlice Sum "
-  "Tile Transpose".split()
+  "AddV2 BroadcastTo ConcatV2 Cumsum ExpandDims GatherNd GatherV2 Neg Pad PadV2 Reshape ReverseV2 SelectV2 Squeeze "
+  "StridedSlice Sub Sum Tile Transpose".split()
 )
 """Ops whose result for complex numbers is that for the real parts, and that for the imaginary parts."""
 

@@ -128,11 +128,17 @@ def test_tfjs_moves_the_parts_of_complex_numbers():
       y.sum(0),
     ]
     return [part for z in moved for part in (jnp.abs(z), jnp.real(z), jnp.imag(z))]
+      2 * y + (1 - 3j),
+      y / (3 - 4j),
+      2j * jnp.conj(y),
+      y * np.exp(1j * np.arange(36).reshape(4, 9)).astype(np.complex64),
+      jnp.concatenate([y, np.full((1, 9), 1j, np.complex64)]),
+      jnp.where(jnp.zeros((400, 4, 9), bool), 1j, y)[0],
 
   _check(function, x, consumers=["tfjs"], rtol=1e-5, atol=1e-5)
   refused = {
     "RealDiv": lambda x: jnp.abs(jnp.fft.rfft(x) / jnp.fft.rfft(x[::-1])),
-    "Const": lambda x: jnp.abs(2 * jnp.fft.rfft(x)),
+    "Const": lambda x: jnp.abs(lax.fori_loop(0, 2, lambda i, c: c * jnp.fft.rfft(x), np.ones((4, 9), np.complex64))),
   }
   for op, of_complex_numbers in refused.items():
     with pytest.raises(UnsupportedPrimitiveError, match=f"tfjs does not read the op {op} of complex numbers"):

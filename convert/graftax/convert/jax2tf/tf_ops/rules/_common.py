@@ -168,7 +168,8 @@ def broadcast(b: Builder, narrow: Tensor, shape: Shape) -> Tensor:
   if same_shape(narrow.shape, shape):
     return narrow
   known = narrow.value is not None and all(isinstance(size, int) for size in shape)
-  if narrow.value is not None and known and math.prod(shape) <= MAX_FOLDED_SIZE:
+  is_small = known and math.prod(shape) <= MAX_FOLDED_SIZE
+  if narrow.value is not None and known and (is_small or (narrow.dtype.kind == "c" and b.lacks_complex_constants())):
     return Tensor(shape, narrow.dtype, value=np.broadcast_to(narrow.value, shape), narrow=narrow)
   return dataclasses.replace(b.op("BroadcastTo", narrow, b.shape(shape), shape=shape), narrow=narrow)
 
