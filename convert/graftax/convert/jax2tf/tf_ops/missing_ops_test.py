@@ -1,5 +1,7 @@
 """Plain ops for converters that lack some of TensorFlow's ops, computed in JAX and compared with the functions."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +11,9 @@ from jax import lax
 from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
 from graftax.convert.jax2tf.tf_ops import builder
 from graftax.convert.jax2tf.tf_ops.missing_ops import CONSUMERS, missing_ops
+from graftax.xla_call_module.lax_extras import mulhi
 
 _LINE = np.concatenate([np.linspace(-9, 9, 721, dtype=np.float32), np.float32([1e-6, -1e-6, np.inf, -np.inf, np.nan])])
-from graftax.xla_call_module.lax_extras import mulhi
 
 
 def _program(function, args, consumer):
@@ -126,14 +128,14 @@ def test_tfjs_moves_the_parts_of_complex_numbers():
       jnp.pad(y, 1),
       y[::-1],
       y.sum(0),
-    ]
-    return [part for z in moved for part in (jnp.abs(z), jnp.real(z), jnp.imag(z))]
       2 * y + (1 - 3j),
       y / (3 - 4j),
       2j * jnp.conj(y),
       y * np.exp(1j * np.arange(36).reshape(4, 9)).astype(np.complex64),
       jnp.concatenate([y, np.full((1, 9), 1j, np.complex64)]),
       jnp.where(jnp.zeros((400, 4, 9), bool), 1j, y)[0],
+    ]
+    return [part for z in moved for part in (jnp.abs(z), jnp.real(z), jnp.imag(z))]
 
   _check(function, x, consumers=["tfjs"], rtol=1e-5, atol=1e-5)
   refused = {
@@ -145,14 +147,6 @@ def test_tfjs_moves_the_parts_of_complex_numbers():
       _program(of_complex_numbers, [x], "tfjs")
 
 
-def test_open_sizes_for_onnx_are_not_divided_as_integers():
-  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 2"), np.float32)
-
-  def halves(x):
-    return jnp.zeros((-(-x.shape[0] // 2), x.shape[0] % 3), jnp.float32)
-
-  program = jax_program(halves, [rows], lowering="tf_ops", target="onnx", gradient_order=0)
-  assert not {"FloorDiv", "FloorMod"} & {node.op for node in program.function.nodes}
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint32, np.int32])
 def test_high_words_of_products(dtype):
   ends = np.iinfo(dtype)
@@ -182,6 +176,14 @@ def test_bits_of_floats_for_onnx():
   _check(lambda seed: jax.random.uniform(jax.random.key(seed), (5,)), np.int32(3), consumers=["onnx"], rtol=0)
 
 
+def test_open_sizes_for_onnx_are_not_divided_as_integers():
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 2"), np.float32)
+
+  def halves(x):
+    return jnp.zeros((-(-x.shape[0] // 2), x.shape[0] % 3), jnp.float32)
+
+  program = jax_program(halves, [rows], lowering="tf_ops", target="onnx", gradient_order=0)
+  assert not {"FloorDiv", "FloorMod"} & {node.op for node in program.function.nodes}
   fn, params = convert_program(program)
   for size in (1, 4, 5):
     assert fn(params, np.zeros((size, 2), np.float32))[0].shape == halves(np.zeros((size, 2))).shape
@@ -287,6 +289,51 @@ def test_running_sums_and_products_without_their_op(monkeypatch, op, function):
     jax.tree.leaves(fn(params, x)), (function(x, 1), function(x, 0, reverse=True)), strict=True
   ):
     np.testing.assert_array_equal(found, expected)  # all sums and products are exact
+
+
+def test_the_inverse_of_the_error_function():
+  x = np.concatenate([np.linspace(-1.25, 1.25, 201, dtype=np.float32), np.float32([1, -1, 0.9999999, -1e-20, np.nan])])
+  _check(lax.erf_inv, x, rtol=1e-6)
+  _check(lambda x: lax.erf_inv(x.astype(jnp.bfloat16)).astype(np.float32), x, rtol=1e-2)
+
+
+@pytest.mark.parametrize("size", [1, 5, 18])
+def test_matrices_by_substitution(size):
+  random = np.random.default_rng(size)
+  a = random.uniform(-1, 1, (2, size, size)).astype(np.float32) + 4 * np.eye(size, dtype=np.float32)
+  y = random.uniform(-1, 1, (2, size, 3)).astype(np.float32)
+  positive = a @ a.swapaxes(1, 2)
+  positive = np.concatenate([positive, -positive[:1]])
+
+  def function(a, y, positive):
+    solved = [
+      lax.linalg.triangular_solve(
+        a, y if left else y.swapaxes(1, 2), left_side=left, lower=lower, transpose_a=transpose, unit_diagonal=unit
+      )
+      for left, lower, transpose, unit in itertools.product([True, False], repeat=4)
+      if not (unit and left)
+    ]
+    return lax.linalg.cholesky(positive), solved
+
+  _check(function, a / np.float32(np.sqrt(size)), y, positive, consumers=["onnx"], rtol=2e-4, atol=1e-4)
+
+
+def test_extremes_scattered_without_their_op():
+  x = np.float32([[1, -5], [2, np.nan], [-np.inf, 0], [3, 3]])
+  updates = np.float32([[4, -9], [0, 7], [9, 9], [np.nan, np.inf], [-np.inf, 2]])
+  at = np.int32([3, 0, 7, 2, 0])
+
+  def function(x, at, updates):
+    y = jnp.asarray(x)
+    numbers = jnp.arange(4).at[at].max(jnp.arange(5) - 2, mode="drop")
+    return y.at[at].max(updates), y.at[at].min(updates), y.at[at, at % 2].max(updates[:, 0], mode="clip"), numbers
+
+  _check(function, x, at, updates)
+  large = np.zeros((1 << 12, 3), np.float32)
+  with pytest.raises(
+    UnsupportedPrimitiveError, match=r"the op TensorScatterMax, and without it 1024 updates of \(4096"
+  ):
+    _program(lambda x, at: jnp.asarray(x).at[at].max(1.0), [large, np.zeros(1024, np.int32)], "onnx")
 
 
 def test_what_a_consumer_lacks_is_named():

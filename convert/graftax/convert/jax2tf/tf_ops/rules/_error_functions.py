@@ -1,12 +1,15 @@
-"""The error functions and `exp(-x * x)` of float32, for consumers without Erf, Erfc or Bitcast."""
+"""The error functions, an inverse and `exp(-x * x)` of float32, for consumers without Erf, Erfc, Erfinv or Bitcast."""
 
 from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.rules._common import compare, full, select
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
-__all__ = ["erf", "erfc", "exp_of_negative_square"]
+__all__ = ["erf", "erf_inv", "erfc", "exp_of_negative_square"]
 
 # Interpolated at Chebyshev points, constant terms first. Relative errors before rounding are below 2e-9.
 # exp(x**2) * erfc(x) * (1 + 2 * x) as a polynomial of (x - 3) / (x + 3), for x from 0 to 11:
@@ -34,6 +37,30 @@ _NEAR_ZERO = (
   -0.0008016864302,
   7.875875112e-05,
 )
+# The inverse of erf divided by its argument x, as polynomials of `w - 2.5` for `w < 5` and of `sqrt(w) - 3` above, with
+# `w = -log(1 - x * x)`: M. Giles, "Approximating the erfinv function", 2012.
+_INVERSE_NEAR = (
+  1.50140941,
+  0.246640727,
+  -0.00417768164,
+  -0.00125372503,
+  0.00021858087,
+  -4.39150654e-06,
+  -3.5233877e-06,
+  3.43273939e-07,
+  2.81022636e-08,
+)
+_INVERSE_FAR = (
+  2.83297682,
+  1.00167406,
+  0.00943887047,
+  -0.0076224613,
+  0.00573950773,
+  -0.00367342844,
+  0.00134934322,
+  0.000100950558,
+  -0.000200214257,
+)
 _LARGEST = 11.0
 """From here on `erfc` is zero in float32."""
 
@@ -53,6 +80,14 @@ def erfc(b: Builder, x: Tensor) -> Tensor:
   far = select(b, compare(b, "Less", x, 0), _op(b, "Sub", full(b, x, 2), tail), tail, x.shape)
   near = _op(b, "Sub", full(b, x, 1), _near_zero(b, x))
   return select(b, compare(b, "Less", size, 0.5), near, far, x.shape)
+
+
+def erf_inv(x: jax.Array) -> jax.Array:
+  """Returns the inverse of the error function of float32: infinite for 1 and -1, and NaN beyond."""
+  w = -jnp.log1p(-x * x)
+  near = jnp.polyval(jnp.array(_INVERSE_NEAR[::-1], x.dtype), w - 2.5, unroll=16)
+  far = jnp.polyval(jnp.array(_INVERSE_FAR[::-1], x.dtype), jnp.sqrt(w) - 3, unroll=16)
+  return jnp.where(jnp.abs(x) == 1, x * jnp.inf, jnp.where(w < 5, near, far) * x)
 
 
 def exp_of_negative_square(b: Builder, x: Tensor) -> Tensor:

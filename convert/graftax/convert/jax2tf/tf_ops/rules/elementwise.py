@@ -19,6 +19,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   select,
   through,
 )
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
@@ -142,13 +143,13 @@ def complex_(b: Builder, x: Tensor, y: Tensor, *, out: Any) -> Tensor:
 @rule("conj", ignores=("input_dtype",))
 def conj(b: Builder, x: Tensor, *, out: Any) -> Tensor:
   """Returns the complex conjugate; of a real number, the complex number."""
-  return b.op("Conj", x, shape=x.shape) if x.dtype.kind == "c" else cast(b, x, out.dtype)
   if x.dtype.kind == "c" and b.lacks("Conj") and not b.lacks("Complex", "Real", "Imag"):
     real, imag = (
       b.op(part, x, shape=x.shape, Tout=DType.from_numpy(np.real(np.zeros((), x.dtype)).dtype))
       for part in ("Real", "Imag")
     )
     return b.op("Complex", real, b.op("Neg", imag, shape=x.shape), shape=x.shape, Tout=DType.from_numpy(x.dtype))
+  return b.op("Conj", x, shape=x.shape) if x.dtype.kind == "c" else cast(b, x, out.dtype)
 
 
 @rule("real")
@@ -281,6 +282,8 @@ def log1p(b: Builder, x: Tensor) -> Tensor:
 @rule("erf_inv")
 def erf_inv(b: Builder, x: Tensor) -> Tensor:
   """Returns the inverse of the error function."""
+  if b.lacks("Erfinv") and x.dtype != np.float64:
+    return cast(b, traced(b, error_functions.erf_inv, [at_least_float32(b, x)]), x.dtype)
   # TensorFlow computes it from (x + 1) / 2, which leaves a float32 near 0 or 1 few correct bits.
   return cast(b, b.op("Erfinv", cast(b, x, np.float64), shape=x.shape), x.dtype)
 

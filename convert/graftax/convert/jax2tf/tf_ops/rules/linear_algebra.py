@@ -1,12 +1,15 @@
 """Decompositions and solvers for which TensorFlow has an op."""
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules import _substitution as substitution
 from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, full, reshape, select, static_slice, transpose
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
@@ -17,6 +20,8 @@ _MAX_PIVOTS = 64
 @rule("cholesky", ignores=("symmetrize_input",))
 def cholesky(b: Builder, x: Tensor) -> Tensor:
   """Returns the lower triangle. TensorFlow raises an error where JAX returns NaN."""
+  if b.lacks("Cholesky") and _is_known_and_real(x):
+    return traced(b, substitution.cholesky, [x])
   return b.op("Cholesky", x, shape=x.shape)
 
 
@@ -33,6 +38,15 @@ def triangular_solve(
   unit_diagonal: bool,
 ) -> Tensor:
   """Returns the solution of a triangular system. TensorFlow raises an error if the diagonal has a zero."""
+  if b.lacks("MatrixTriangularSolve") and _is_known_and_real(a):
+    if not left_side:  # x a = y is a^T x^T = y^T
+      a, y = _swapped(b, a), _swapped(b, y)
+    if transpose_a:
+      a = _swapped(b, a)
+    lower = lower != (transpose_a != (not left_side))
+    solve = functools.partial(substitution.solve, lower=lower, unit_diagonal=unit_diagonal)
+    found = traced(b, solve, [a, y])
+    return found if left_side else _swapped(b, found)
   if unit_diagonal:
     a = b.op(
       "MatrixSetDiag", a, broadcast(b, b.constant(np.ones((1,) * (a.rank - 1), a.dtype)), a.shape[:-1]), shape=a.shape
@@ -44,6 +58,11 @@ def triangular_solve(
     a = b.op("Conj", a, shape=a.shape)
   found = b.op("MatrixTriangularSolve", a, y, shape=y.shape, lower=lower, adjoint=transpose_a)
   return found if left_side else _swapped(b, found)
+
+
+def _is_known_and_real(x: Tensor) -> bool:
+  """Returns whether matrices are real, and their size does not depend on the arguments."""
+  return x.is_float and isinstance(x.shape[-1], int)
 
 
 def _swapped(b: Builder, x: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ import numpy as np
 from jax.extend import random as random_extension
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
-from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, full, reshape
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Shape, Tensor
@@ -77,26 +77,26 @@ def same_words(b: Builder, keys: Tensor) -> Tensor:
 @rule("random_seed")
 def random_seed(b: Builder, seeds: Tensor, *, impl: Any) -> Tensor:
   """Returns the words of the keys for seeds."""
-  return _traced(b, impl, lambda generator: generator.seed, [seeds], [0])
+  return _of_generator(b, impl, lambda generator: generator.seed, [seeds], [0])
 
 
 @rule("random_split")
 def random_split(b: Builder, keys: Tensor, *, shape: Sequence[int]) -> Tensor:
   """Splits each key; returns the new keys as uint32 words."""
-  return _traced(b, None, lambda generator: lambda key: generator.split(key, tuple(shape)), [keys], [1])
+  return _of_generator(b, None, lambda generator: lambda key: generator.split(key, tuple(shape)), [keys], [1])
 
 
 @rule("random_fold_in")
 def random_fold_in(b: Builder, keys: Tensor, data: Tensor, *, out: Any) -> Tensor:
   """Returns the words of keys made of keys and numbers."""
   keys, data = _repeated(b, keys, out.shape), _repeated(b, data, out.shape[:-1])
-  return _traced(b, None, lambda generator: generator.fold_in, [keys, data], [1, 0])
+  return _of_generator(b, None, lambda generator: generator.fold_in, [keys, data], [1, 0])
 
 
 @rule("random_bits")
 def random_bits(b: Builder, keys: Tensor, *, bit_width: int, shape: Sequence[Any]) -> Tensor:
   """Returns random bits."""
-  return _traced(
+  return _of_generator(
     b, None, lambda generator: lambda key: generator.random_bits(key, bit_width, tuple(shape)), [keys], [1]
   )
 
@@ -106,7 +106,7 @@ def _repeated(b: Builder, x: Tensor, shape: Shape) -> Tensor:
   return broadcast(b, reshape(b, x, (*(1 for _ in range(len(shape) - x.rank)), *x.shape)), shape)
 
 
-def _traced(
+def _of_generator(
   b: Builder,
   impl: Any,
   function_of: Callable[[Any], Callable[..., Any]],
@@ -131,5 +131,4 @@ def _traced(
   function = function_of(generator)
   for _ in range(operands[0].rank - ranks[0]):
     function = jax.vmap(function)
-  specs = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]
-  return run_jaxpr(b, jax.make_jaxpr(function)(*specs), operands)[0]
+  return traced(b, function, operands)

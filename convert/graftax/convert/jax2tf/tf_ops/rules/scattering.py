@@ -5,10 +5,12 @@ out of bounds.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
@@ -37,8 +39,11 @@ from graftax.convert.jax2tf.tf_ops.rules._positions import (
   in_bounds,
   product,
 )
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor
+from graftax.xla_call_module.lax_extras import highest, lowest
 
+_MAX_MASKED = 1 << 22
 _HINTS = ("indices_are_sorted", "update_consts")
 
 
@@ -192,6 +197,8 @@ def scatter_max(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimen
 
 
 def _extreme(b: Builder, op: str, rows: _Rows) -> Tensor:
+  if b.lacks(op) or (rows.updates.is_float and b.lacks("ScatterNd")):
+    return _extreme_by_mask(b, op, rows)
   operand = rows.with_dropped(b)
   updates = rows.updates
   if not updates.is_float:
@@ -203,6 +210,27 @@ def _extreme(b: Builder, op: str, rows: _Rows) -> Tensor:
   marks = b.op("ScatterNd", rows.positions, cast(b, nans, np.int32), b.shape(rows.padded_shape), shape=operand.shape)
   marked = b.op("LogicalOr", compare(b, "Greater", marks, 0), is_nan(b, operand), shape=operand.shape)
   return rows.restored(b, select(b, marked, full(b, updates, np.nan), found, operand.shape))
+
+
+def _extreme_by_mask(b: Builder, op: str, rows: _Rows) -> Tensor:
+  """Returns the extremes of each row and all updates, of which a mask has those for the row."""
+  number, (height, *width) = rows.updates.shape[0], rows.operand.shape
+  sizes = (number, height, *width)
+  if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) > _MAX_MASKED:
+    raise Unsupported(
+      f"the converter to {b.library.consumer} does not read the op {op}, and without it {number} updates of "
+      f"{tuple(rows.operand.shape)} need more than {_MAX_MASKED} elements"
+    )
+  is_least = op == "TensorScatterMin"
+  neutral = highest(rows.operand.dtype) if is_least else lowest(rows.operand.dtype)
+
+  def extreme(operand: jax.Array, updates: jax.Array, positions: jax.Array) -> jax.Array:
+    mask = (positions == jnp.arange(height)).reshape(number, height, *(1 for _ in width))
+    masked = jnp.where(mask, updates[:, None], neutral)
+    return jnp.minimum(operand, masked.min(0)) if is_least else jnp.maximum(operand, masked.max(0))
+
+  found = traced(b, extreme, [rows.operand, rows.updates, rows.positions])
+  return transpose(b, reshape(b, found, rows.apart), list(np.argsort(rows.order)))
 
 
 @rule("scatter", ignores=("indices_are_sorted",), folds=False)
