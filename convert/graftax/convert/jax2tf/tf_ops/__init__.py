@@ -9,5 +9,6 @@
 - `symbols`: symbolic dimensions.
 - `cpu_kernels`: which dtypes TensorFlow's CPU kernels accept.
 - `missing_ops`: which ops the converters to ONNX, TFLite and TensorFlow.js do not have.
+- `words`: 32-bit integers for consumers without uint32, or without ops on bits.
 - `rules`: the rules, one module for each domain.
 """

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graftax.convert.jax2tf.tf_ops import words
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.missing_ops import OPS_OF_PARTS, lacks_complex, missing_ops
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
@@ -115,6 +116,8 @@ class Builder:
       return self._joined(*(self.op(op, *given, shape=shape, **attrs) for given in parts))
     if op in ("Mul", "RealDiv") and self._has_lost_constants(inputs):
       return self._with_a_constant(op, inputs[0], inputs[1], shape)
+    if (found := words.computed(self, op, inputs, shape, attrs)) is not None:
+      return found
     return self.op_list(op, *inputs, shapes=[shape], **attrs)[0]
 
   def op_list(self, op: str, *inputs: Input, shapes: Sequence[Shape], **attrs: AttrValue) -> list[Tensor]:
@@ -133,8 +136,13 @@ class Builder:
         attrs[argument.type_attr] = _dtype(tensors[0].dtype)
       refs += [self.ref(tensor) for tensor in tensors]
     complete = signature.with_defaults(attrs)
-    if not has_kernel(op, complete):
-      given = sorted({str(value) for value in complete.values() if isinstance(value, DType)})
+    if words.lacks_uint32(self.library.consumer):
+      attrs, unsigned = words.signed_attrs(attrs), attrs
+      if attrs != unsigned:
+        words.check_moves(op, self.library.consumer)
+    written = signature.with_defaults(attrs)
+    if not has_kernel(op, written):
+      given = sorted({str(value) for value in written.values() if isinstance(value, DType)})
       raise Unsupported(f"TensorFlow has no CPU kernel of {op} for {', '.join(given)}")
     name = self._name(op)
     if refs and all(ref.node in self._constant_nodes for ref in refs):
@@ -210,6 +218,24 @@ class Builder:
     if self.library.consumer is not None and lacks_complex(self.library.consumer, op):
       raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op} of complex numbers")
 
+  def between_words(self, tensor: Tensor, *, is_argument: bool) -> Tensor:
+    """Returns an argument of uint32 as words, or a result of words as uint32; other tensors are returned unchanged.
+
+    Raises:
+      Unsupported: the consumer has no uint32 at all.
+    """
+    consumer = self.library.consumer
+    if tensor.dtype != np.uint32 or not words.lacks_uint32(consumer):
+      return tensor
+    if self.lacks("Bitcast"):
+      raise Unsupported(f"the converter to {consumer} does not have the dtype uint32; pass int32 and cast it")
+    name = self._name("Bitcast")
+    attrs: dict[str, AttrValue] = {"T": DType.UINT32, "type": DType.INT32}
+    if not is_argument:
+      attrs = {"T": DType.INT32, "type": DType.UINT32}
+    self.nodes.append(Node(name, "Bitcast", (self.ref(tensor),), attrs=attrs))
+    return Tensor(tensor.shape, tensor.dtype, TensorRef(name))
+
   def lacks(self, *ops: str) -> bool:
     """Returns whether the consumer lacks one of the ops, so that a rule must use others."""
     consumer = self.library.consumer
@@ -227,6 +253,8 @@ class Builder:
     assert tensor.value is not None, "internal: a tensor has neither a node nor a value."
     # Arrays without copies; a broadcast array is stored in full.
     value = np.ascontiguousarray(tensor.value).reshape(tensor.value.shape)
+    if value.dtype == np.uint32 and words.lacks_uint32(self.library.consumer):
+      value = value.view(np.int32)
     key = (value.dtype, value.shape, value.tobytes())
     if key not in self._constants:
       if value.dtype.kind == "c":
@@ -288,12 +316,15 @@ class Builder:
     name = self.library.unique_name(kind)
     function = Function(
       name,
-      tuple(Parameter(n, _dtype(s.dtype), partial_shape(s.shape)) for n, s in zip(names, specs, strict=True)),
-      tuple(Result(f"result_{i}", inner.ref(c), _dtype(c.dtype)) for i, c in enumerate(copies)),
+      tuple(Parameter(n, self._written_dtype(s), partial_shape(s.shape)) for n, s in zip(names, specs, strict=True)),
+      tuple(Result(f"result_{i}", inner.ref(c), self._written_dtype(c)) for i, c in enumerate(copies)),
       tuple(inner.nodes),
     )
     self.library.functions[name] = prune(function)
     return FunctionRef(name), results
+
+  def _written_dtype(self, tensor: Tensor) -> DType:
+    return _dtype(words.as_signed(tensor).dtype if words.lacks_uint32(self.library.consumer) else tensor.dtype)
 
   def symbol_sizes(self) -> list[Tensor]:
     """Returns the operands to pass to a function after those for its parameters."""
@@ -336,7 +367,7 @@ class Builder:
       return self.constant(_FOLDED[op](x.value, y.value), np.int32)
     if op in ("FloorDiv", "FloorMod") and self.library.consumer == "onnx":
       return self._rounded_down(op, x, y)
-    return self.op(op, x, y, shape=())
+    return self.op_list(op, x, y, shapes=[()])[0]  # sizes have few digits
 
   def _rounded_down(self, op: str, x: Tensor, y: Tensor) -> Tensor:
     """Returns a quotient or its remainder. tf2onnx writes those of integers so that they round towards zero."""

@@ -11,6 +11,7 @@ from jax import lax
 from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
 from graftax.convert.jax2tf.tf_ops import builder
 from graftax.convert.jax2tf.tf_ops.missing_ops import CONSUMERS, missing_ops
+from graftax.graphdef_ir import DType
 from graftax.xla_call_module.lax_extras import mulhi
 
 _LINE = np.concatenate([np.linspace(-9, 9, 721, dtype=np.float32), np.float32([1e-6, -1e-6, np.inf, -np.inf, np.nan])])
@@ -174,6 +175,60 @@ def test_bits_of_floats_for_onnx():
     np.testing.assert_array_equal(found.view(np.uint32)[:11], x.view(np.uint32)[:11])
     assert np.isnan(found[11]) and found[12] == x[12]
   _check(lambda seed: jax.random.uniform(jax.random.key(seed), (5,)), np.int32(3), consumers=["onnx"], rtol=0)
+
+
+_WORDS = np.uint32(
+  [0, 1, 2, 3, 7, 65535, 65536, 2**31 - 1, 2**31, 2**31 + 9, 2**32 - 2, 2**32 - 1, 0x12345678, 0xDEADBEEF]
+)
+
+
+@pytest.mark.parametrize("consumer", ["tflite", "tfjs"])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+def test_32_bit_integers_of_consumers_that_have_only_some_ops_on_int32(consumer, dtype):
+  x, y = (a.ravel().view(dtype) for a in np.meshgrid(_WORDS, _WORDS))
+
+  def function(x, y):
+    a, b = (lax.bitcast_convert_type(z, dtype) for z in (x, y))
+    bits = [a & b, a | b, a ^ b, ~a, a & 0xFF, a * b, a * a, mulhi(a, b), -a, a + b, a - b]
+    shifts = [f(a, dtype(n)) for n in (0, 1, 5, 31) for f in (lax.shift_left, lax.shift_right_logical)]
+    shifts += [lax.shift_right_arithmetic(a, dtype(n)) for n in (0, 1, 5, 31, 32)]
+    shifts += [f(a, b) for f in (lax.shift_left, lax.shift_right_logical, lax.shift_right_arithmetic)]
+    orders = [a < b, a >= b, a == b, jnp.maximum(a, b), jnp.minimum(a, b)]
+    divided = [lax.div(a, b), lax.rem(a, b), lax.div(a, dtype(7)), lax.rem(a, dtype(7))]
+    casts = [a.astype(np.float32), a.astype(bool), jnp.abs(a.astype(np.float32) / 2).astype(dtype)]
+    found = [*bits, *shifts, *orders, *divided, *casts]
+    return [lax.bitcast_convert_type(z, np.int32) if z.dtype == np.uint32 else z for z in found]
+
+  _check(function, x.view(np.int32), y.view(np.int32), consumers=[consumer], rtol=0)
+
+
+@pytest.mark.parametrize("consumer", ["tflite", "tfjs"])
+def test_random_numbers_of_consumers_without_uint32(consumer):
+  def function(seed, x):
+    key = jax.random.fold_in(jax.random.key(seed), 3)
+    first, second, third = jax.random.split(key, 3)
+
+    def step(key, row):
+      key, own = jax.random.split(key)
+      return key, row * jax.random.bernoulli(own, 0.5, row.shape)
+
+    rows = lax.scan(step, first, x)[1]
+    kept = lax.cond(x.sum() > 0, lambda k: jax.random.key_data(k)[0], lambda k: jax.random.key_data(k)[1], second)
+    return rows, jax.random.uniform(second, (5,)), jax.random.randint(third, (6,), -3, 9), kept.astype(np.float32)
+
+  _check(function, np.int32(5), np.ones((3, 4), np.float32), consumers=[consumer], rtol=0)
+  program = _program(function, [np.int32(5), np.ones((3, 4), np.float32)], consumer)
+  dtypes = [value for f in (program.function, *program.library.values()) for n in f.nodes for value in n.attrs.values()]
+  assert DType.UINT32 not in dtypes
+
+
+def test_uint32_of_signatures():
+  key = np.uint32([1, 2**31 + 5])
+  _check(lambda key: (key + 1, key >> 3), key, consumers=["tflite"])
+  with pytest.raises(UnsupportedPrimitiveError, match=r"argument \(1\): the converter to tfjs does not have .* uint32"):
+    _program(lambda key: (key >> 3).astype(np.float32), [key], "tfjs")
+  with pytest.raises(UnsupportedPrimitiveError, match="the converter to tflite does not read the op Sum of uint32"):
+    _program(lambda key: key.sum().astype(np.float32), [key], "tflite")
 
 
 def test_open_sizes_for_onnx_are_not_divided_as_integers():

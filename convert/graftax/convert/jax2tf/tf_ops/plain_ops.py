@@ -10,6 +10,7 @@ from graftax.convert.jax2tf.module_nodes import Body
 from graftax.convert.jax2tf.tf_ops.builder import Builder, Library
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.symbols import size_sources
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.convert.jax2tf.traced_function import TracedFunction
@@ -54,9 +55,23 @@ def _nodes(traced: TracedFunction, operands: Sequence[TensorRef], library: Libra
   """Returns the results of a traced function, with the nodes that compute them; what has no form is in `library`."""
   b = Builder(library)
   tensors = [Tensor(spec.shape, spec.dtype, ref) for spec, ref in zip(traced.inputs, operands, strict=True)]
+  tensors = _between_words(b, tensors, "argument")
   _add_symbols(b, tensors)
   with jax.enable_x64(traced.enable_x64):
-    return b, run_jaxpr(b, traced.jaxpr, tensors)
+    results = run_jaxpr(b, traced.jaxpr, tensors)
+  return b, _between_words(b, results, "result")
+
+
+def _between_words(b: Builder, tensors: Sequence[Tensor], what: str) -> list[Tensor]:
+  """Returns arguments or results of uint32 in the form that `words` says."""
+  found = []
+  for tensor in tensors:
+    try:
+      found.append(b.between_words(tensor, is_argument=what == "argument"))
+    except Unsupported as e:
+      b.library.refusals.found[what, str(e)].append("")
+      found.append(tensor)
+  return found
 
 
 def _add_symbols(b: Builder, tensors: Sequence[Tensor]) -> None:

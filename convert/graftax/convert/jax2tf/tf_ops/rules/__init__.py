@@ -14,7 +14,9 @@
 - `control_flow`: while, scan and cond; `calls`: functions that are inlined.
 - `random`: random keys and bits.
 - `linear_algebra`: decompositions and solvers; `spectral`: Fourier transforms.
-- `_error_functions.py`: the error functions, for consumers that do not have them.
+- `_error_functions.py`: the error functions; `_substitution.py`: Cholesky decompositions and triangular systems; both
+  for consumers that do not have them.
+- `_traced.py`: rules written as JAX functions.
 - `_common.py`: functions that several modules use.
 
 `elementwise_test.py` also has the tests of integers and comparisons, `shaping_test.py` those of slices, gathers and

@@ -266,7 +266,7 @@ def _own_copy(b: Builder, x: Tensor, positions: Tensor, updates: Tensor) -> Tens
   if x.dtype == np.bool_:
     copy = b.op("LogicalAnd", x, cast(b, one, np.bool_), shape=x.shape)
     return b.op("LogicalOr", copy, copy, shape=x.shape)
-  copy = b.op("Mul", x, cast(b, one, x.dtype), shape=x.shape)
+  (copy,) = b.op_list("Mul", x, cast(b, one, x.dtype), shapes=[x.shape])
   return b.op("Maximum", copy, copy, shape=x.shape)
 
 

@@ -8,6 +8,7 @@ from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, joint_shape, select
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.convert.jax2tf.tf_ops.words import lacks_uint32
 from graftax.graphdef_ir import DType
 from graftax.xla_call_module.lax_extras import lowest
 
@@ -136,7 +137,7 @@ def _unsigned_mulhi(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   """Returns high words of products of two words, or put together from products of half words if there are no two."""
   bits = 8 * x.dtype.itemsize
   shape = joint_shape(x, y)
-  if bits < 64:
+  if bits < 64 and not lacks_uint32(b.library.consumer):
     wide = np.dtype(f"u{2 * x.dtype.itemsize}")
     product = b.op("Mul", cast(b, x, wide), cast(b, y, wide), shape=shape)
     return cast(b, b.op("RightShift", product, full(b, product, bits), shape=shape), x.dtype)
@@ -210,10 +211,15 @@ def _shift(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
   if y.value is not None and np.all((y.value >= 0) & (y.value < bits)):
     return binary(b, op, x, y)
   shape = joint_shape(x, y)
-  inside = compare(b, "Less", y, bits)
-  if y.is_signed:
-    inside = b.op("LogicalAnd", inside, compare(b, "GreaterEqual", y, 0), shape=y.shape)
-  shifted = b.op(op, x, select(b, inside, y, full(b, y, bits - 1), y.shape), shape=shape)
+  if y.value is not None:
+    is_inside = (y.value >= 0) & (y.value < bits)
+    inside, limited = b.constant(is_inside), b.constant(np.where(is_inside, y.value, y.value.dtype.type(bits - 1)))
+  else:
+    inside = compare(b, "Less", y, bits)
+    if y.is_signed:
+      inside = b.op("LogicalAnd", inside, compare(b, "GreaterEqual", y, 0), shape=y.shape)
+    limited = select(b, inside, y, full(b, y, bits - 1), y.shape)
+  shifted = b.op(op, x, limited, shape=shape)
   if op == "RightShift" and x.is_signed:
     return shifted
   return select(b, inside, shifted, full(b, x, 0), shape)
