@@ -9,6 +9,7 @@
 - `symbols`: symbolic dimensions.
 - `cpu_kernels`: which dtypes TensorFlow's CPU kernels accept.
 - `missing_ops`: which ops the converters to ONNX, TFLite and TensorFlow.js do not have.
+- `complex_parts`: complex numbers as real and imaginary parts, for consumers that lack them or ops on them.
 - `words`: 32-bit integers for consumers without uint32, or without ops on bits.
 - `rules`: the rules, one module for each domain.
 """

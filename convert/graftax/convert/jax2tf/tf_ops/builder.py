@@ -4,18 +4,18 @@ import ast
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from graftax.convert.jax2tf.tf_ops import words
+from graftax.convert.jax2tf.tf_ops import complex_parts, words
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
-from graftax.convert.jax2tf.tf_ops.missing_ops import OPS_OF_PARTS, lacks_complex, missing_ops
+from graftax.convert.jax2tf.tf_ops.missing_ops import missing_ops
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.symbols import expression
-from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Dim, Shape, Tensor, partial_shape
+from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor, partial_shape
 from graftax.graphdef_ir import (
   AttrValue,
   DType,
@@ -111,11 +111,8 @@ class Builder:
     Raises:
       Unsupported: TensorFlow has no CPU kernel for the dtype, or the consumer does not have the op.
     """
-    if self._is_of_parts(op, inputs):
-      parts = [[self._part(part, x) for x in inputs] for part in ("Real", "Imag")]
-      return self._joined(*(self.op(op, *given, shape=shape, **attrs) for given in parts))
-    if op in ("Mul", "RealDiv") and self._has_lost_constants(inputs):
-      return self._with_a_constant(op, inputs[0], inputs[1], shape)
+    if (found := complex_parts.computed(self, op, inputs, shape, attrs)) is not None:
+      return found
     if (found := words.computed(self, op, inputs, shape, attrs)) is not None:
       return found
     return self.op_list(op, *inputs, shapes=[shape], **attrs)[0]
@@ -128,6 +125,8 @@ class Builder:
     refs: list[TensorRef] = []
     for argument, given in zip(signature.inputs, inputs, strict=True):
       tensors = self._tensors(argument, given, attrs)
+      if any(tensor.parts is not None for tensor in tensors):
+        complex_parts.check(self, op)
       if argument.number_attr:
         attrs[argument.number_attr] = len(tensors)
       if argument.type_list_attr:
@@ -148,75 +147,15 @@ class Builder:
     if refs and all(ref.node in self._constant_nodes for ref in refs):
       self._constant_nodes.add(name)
       if op == "Complex":
-        self._check_complex("Const")  # TensorFlow's optimizer makes one of it
+        complex_parts.check(self, "Const")  # TensorFlow's optimizer makes one of it
     self.nodes.append(Node(name, op, tuple(refs), attrs=attrs))
     dtypes = [_numpy(dtype) for dtype in signature.output_types(complete)]
-    if not _COMPLEX.isdisjoint(value for value in complete.values() if isinstance(value, DType)):
-      self._check_complex(op)
+    if not _COMPLEX.isdisjoint(_dtypes(complete.values())):
+      complex_parts.check(self, op)
     return [
       Tensor(tuple(shape), dtype, TensorRef(name, i))
       for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
     ]
-
-  def _is_of_parts(self, op: str, inputs: Sequence[Input]) -> bool:
-    """Returns whether the consumer has an op for real numbers only, so that it must compute both parts by itself."""
-    consumer = self.library.consumer
-    return (
-      consumer is not None
-      and op in OPS_OF_PARTS
-      and any(map(_is_complex, _flat(inputs)))
-      and (lacks_complex(consumer, op) or self._has_lost_constants(inputs))
-      and self._has_parts()
-    )
-
-  def lacks_complex_constants(self) -> bool:
-    """Returns whether the consumer has complex numbers, but not as constants."""
-    consumer = self.library.consumer
-    return consumer is not None and lacks_complex(consumer, "Const") and self._has_parts()
-
-  def _has_lost_constants(self, inputs: Sequence[Input]) -> bool:
-    return self.lacks_complex_constants() and any(_is_complex(x) and _value(x) is not None for x in _flat(inputs))
-
-  def _has_parts(self) -> bool:
-    """Returns whether the consumer divides complex numbers into parts and puts them together again."""
-    consumer = self.library.consumer
-    return consumer is None or not (self.lacks("Real", "Imag", "Complex") or lacks_complex(consumer, "Complex"))
-
-  def _part(self, part: str, x: Input) -> Input:
-    if isinstance(x, list | tuple):
-      return [self._part(part, item) for item in x]
-    if not _is_complex(x):
-      return x
-    if isinstance(x, Tensor) and x.narrow is not None and x.value is not None and x.value.size > MAX_FOLDED_SIZE:
-      return self.op("BroadcastTo", self._part(part, x.narrow), self.shape(x.shape), shape=x.shape)
-    value = _value(x)
-    if value is not None:
-      return value.real if part == "Real" else value.imag
-    dtype = np.dtype(np.float32 if x.dtype == np.complex64 else np.float64)
-    return self.op(part, x, shape=x.shape, Tout=DType.from_numpy(dtype))
-
-  def _joined(self, real: Tensor, imag: Tensor) -> Tensor:
-    dtype = np.result_type(real.dtype, np.complex64)
-    return self.op("Complex", real, imag, shape=real.shape, Tout=DType.from_numpy(dtype))
-
-  def _with_a_constant(self, op: str, x: Input, y: Input, shape: Shape) -> Tensor:
-    """Returns a product of complex numbers by their parts, or a quotient by a constant."""
-    if op == "RealDiv":
-      divisor = _value(y)
-      if divisor is None or not np.all(np.isfinite(divisor) & (divisor != 0)):
-        raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op} of complex numbers")
-      y = (1 / divisor.astype(np.complex128)).astype(divisor.dtype)
-    (a, b), (c, d) = ([self._part(part, z) for part in ("Real", "Imag")] for z in (x, y))
-
-    def mul(m: Input, n: Input) -> Tensor:
-      return self.op("Mul", m, n, shape=shape)
-
-    real, imag = self.op("Sub", mul(a, c), mul(b, d), shape=shape), self.op("AddV2", mul(a, d), mul(b, c), shape=shape)
-    return self._joined(real, imag)
-
-  def _check_complex(self, op: str) -> None:
-    if self.library.consumer is not None and lacks_complex(self.library.consumer, op):
-      raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op} of complex numbers")
 
   def between_words(self, tensor: Tensor, *, is_argument: bool) -> Tensor:
     """Returns an argument of uint32 as words, or a result of words as uint32; other tensors are returned unchanged.
@@ -250,6 +189,10 @@ class Builder:
     """Returns where the value of a tensor is computed, adding a Const node for a known value."""
     if tensor.ref is not None:
       return tensor.ref
+    if tensor.parts is not None:
+      raise Unsupported(
+        f"the converter to {self.library.consumer} does not have complex numbers as arguments or results of functions"
+      )
     assert tensor.value is not None, "internal: a tensor has neither a node nor a value."
     # Arrays without copies; a broadcast array is stored in full.
     value = np.ascontiguousarray(tensor.value).reshape(tensor.value.shape)
@@ -258,7 +201,7 @@ class Builder:
     key = (value.dtype, value.shape, value.tobytes())
     if key not in self._constants:
       if value.dtype.kind == "c":
-        self._check_complex("Const")
+        complex_parts.check(self, "Const")
       name = self._name("Const")
       dtype = _dtype(value.dtype)
       self.nodes.append(Node(name, "Const", attrs={"dtype": dtype, "value": ConstantTensor.from_numpy(value, dtype)}))
@@ -390,16 +333,9 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _is_complex(item: Input) -> bool:
-  return isinstance(item, Tensor | np.ndarray | np.generic) and item.dtype.kind == "c"
-
-
-def _flat(inputs: Sequence[Input]) -> list[Input]:
-  return [item for given in inputs for item in (given if isinstance(given, list | tuple) else [given])]
-
-
-def _value(item: Input) -> "np.ndarray[Any, Any] | None":
-  return item.value if isinstance(item, Tensor) else np.asarray(item)
+def _dtypes(values: Iterable[AttrValue]) -> Iterator[DType]:
+  for value in values:
+    yield from (item for item in (value if isinstance(value, tuple) else [value]) if isinstance(item, DType))
 
 
 def _has_dtype(item: Any) -> bool:

@@ -3,7 +3,7 @@
 import functools
 from importlib import resources
 
-__all__ = ["CONSUMERS", "OPS_OF_PARTS", "lacks_complex", "missing_ops"]
+__all__ = ["CONSUMERS", "lacks_complex", "missing_ops"]
 
 CONSUMERS = ("onnx", "tflite", "tfjs")
 """What plain ops can be written for, besides TensorFlow: tf2onnx, and the converters to TFLite and TensorFlow.js."""
@@ -11,7 +11,8 @@ CONSUMERS = ("onnx", "tflite", "tfjs")
 
 # TFLite needs other ops of complex numbers from TensorFlow's runtime (tried with 2.18 and 2.21). The kernels of TF.js
 # 4.22 for processors refuse other ops, and those that reshape change the shape of the parts of their operand.
-_COMPLEX_OPS = {
+_COMPLEX_OPS: dict[str, frozenset[str]] = {
+  "onnx": frozenset(),
   "tflite": frozenset(
     "BroadcastTo Cast ComplexAbs Const ExpandDims Identity Imag Mul RFFT RFFT2D Real Reshape Squeeze".split()
   ),
@@ -20,12 +21,6 @@ _COMPLEX_OPS = {
     "Sub".split()
   ),
 }
-
-OPS_OF_PARTS = frozenset(
-  "AddV2 BroadcastTo ConcatV2 Cumsum ExpandDims GatherNd GatherV2 Neg Pad PadV2 Reshape ReverseV2 SelectV2 Squeeze "
-  "StridedSlice Sub Sum Tile Transpose".split()
-)
-"""Ops whose result for complex numbers is that for the real parts, and that for the imaginary parts."""
 
 
 def lacks_complex(consumer: str, op: str) -> bool:

@@ -43,7 +43,6 @@ def plain_ops(traced: TracedFunction, operands: Sequence[TensorRef], prefix: str
     b, results = _nodes(traced, operands, Library(prefix, Refusals(), consumer, prefers_cpu=True))
   if b.library.refusals.found:
     raise b.library.refusals.error(traced.name)
-  b.scope = "results"
   refs = tuple(b.ref(result) for result in results)
   wanted = Function(
     "body", (), tuple(Result("", ref, r.spec.dtype) for r, ref in zip(results, refs, strict=True)), tuple(b.nodes)
@@ -59,18 +58,21 @@ def _nodes(traced: TracedFunction, operands: Sequence[TensorRef], library: Libra
   _add_symbols(b, tensors)
   with jax.enable_x64(traced.enable_x64):
     results = run_jaxpr(b, traced.jaxpr, tensors)
+  b.scope = "results"
   return b, _between_words(b, results, "result")
 
 
 def _between_words(b: Builder, tensors: Sequence[Tensor], what: str) -> list[Tensor]:
-  """Returns arguments or results of uint32 in the form that `words` says."""
+  """Returns arguments or results, those of uint32 in the form that `words` says."""
   found = []
   for tensor in tensors:
     try:
-      found.append(b.between_words(tensor, is_argument=what == "argument"))
+      converted = b.between_words(tensor, is_argument=what == "argument")
+      b.ref(converted)
     except Unsupported as e:
       b.library.refusals.found[what, str(e)].append("")
-      found.append(tensor)
+      converted = tensor
+    found.append(converted)
   return found
 
 

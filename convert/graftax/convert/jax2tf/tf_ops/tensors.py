@@ -26,10 +26,11 @@ class Tensor:
   Attributes:
     shape: its shape; dimensions may be symbolic.
     dtype: its dtype.
-    ref: where it is computed; None for a known value that no node has needed yet.
+    ref: where it is computed; None for a known value that no node has needed yet, and if it has parts.
     value: the value, if it is known.
     narrow: the same values in a shape of the same rank whose size along some axes is 1, if this tensor is a broadcast.
     unrounded: the same values with more bits, if a product was rounded to this dtype.
+    parts: the real and imaginary parts of complex numbers, if the consumer has no complex numbers.
   """
 
   shape: Shape
@@ -38,6 +39,7 @@ class Tensor:
   value: "np.ndarray[Any, Any] | None" = None
   narrow: "Tensor | None" = None
   unrounded: "Tensor | None" = None
+  parts: "tuple[Tensor, Tensor] | None" = None
 
   @property
   def rank(self) -> int:

@@ -14,8 +14,8 @@
 - `control_flow`: while, scan and cond; `calls`: functions that are inlined.
 - `random`: random keys and bits.
 - `linear_algebra`: decompositions and solvers; `spectral`: Fourier transforms.
-- `_error_functions.py`: the error functions; `_substitution.py`: Cholesky decompositions and triangular systems; both
-  for consumers that do not have them.
+- `_error_functions.py`: the error functions; `_substitution.py`: Cholesky decompositions and triangular systems;
+  `_fourier.py`: Fourier transforms; all for consumers that do not have them.
 - `_traced.py`: rules written as JAX functions.
 - `_common.py`: functions that several modules use.
 

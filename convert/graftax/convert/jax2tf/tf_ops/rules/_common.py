@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.jax2tf.short_integers import CAST_BITS, is_short_integer
+from graftax.convert.jax2tf.tf_ops import complex_parts
 from graftax.convert.jax2tf.tf_ops.builder import Builder, Input
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
@@ -118,7 +119,8 @@ def _is_finite(x: Input) -> bool:
   """Returns whether zero times an operand is zero."""
   if isinstance(x, Tensor) and (x.value is None or not x.is_inexact):
     return not x.is_inexact
-  return bool(np.isfinite(np.asarray(x.value if isinstance(x, Tensor) else x, np.float32)).all())
+  value = np.asarray(x.value if isinstance(x, Tensor) else x)
+  return bool(np.isfinite(value if value.dtype.kind == "c" else value.astype(np.float32)).all())
 
 
 def _read_as_where(b: Builder, condition: Tensor) -> Tensor:
@@ -169,7 +171,9 @@ def broadcast(b: Builder, narrow: Tensor, shape: Shape) -> Tensor:
     return narrow
   known = narrow.value is not None and all(isinstance(size, int) for size in shape)
   is_small = known and math.prod(shape) <= MAX_FOLDED_SIZE
-  if narrow.value is not None and known and (is_small or (narrow.dtype.kind == "c" and b.lacks_complex_constants())):
+  if (
+    narrow.value is not None and known and (is_small or (narrow.dtype.kind == "c" and complex_parts.lacks_constants(b)))
+  ):
     return Tensor(shape, narrow.dtype, value=np.broadcast_to(narrow.value, shape), narrow=narrow)
   return dataclasses.replace(b.op("BroadcastTo", narrow, b.shape(shape), shape=shape), narrow=narrow)
 

@@ -121,6 +121,9 @@ def loop(
     max_iterations: an int32 scalar, a number of steps after which the test does not hold; None if it is not known.
   """
 
+  if b.lacks("Complex") and any(x.dtype.kind == "c" for x in carry):
+    return _loop_of_parts(b, carry, test, step, max_iterations)
+
   def counted_step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
     count, limit, *rest = given
     return [inner.op("AddV2", count, np.int32(1), shape=()), limit, *step(inner, rest)]
@@ -147,6 +150,32 @@ def loop(
     output_shapes=tuple(partial_shape(operand.shape) for operand in operands),
   )
   return found[2 : len(variables)]
+
+
+def _loop_of_parts(
+  b: Builder, carry: Sequence[Tensor], test: Step, step: Step, max_iterations: Tensor | None
+) -> list[Tensor]:
+  """Returns the carry of a loop whose variables are the parts of complex numbers."""
+  are_complex = [x.dtype.kind == "c" for x in carry]
+
+  def divided(inner: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
+    parts = [[inner.op(p, x, shape=x.shape) for p in ("Real", "Imag")] if x.dtype.kind == "c" else [x] for x in tensors]
+    return [part for of_one in parts for part in of_one]
+
+  def whole(inner: Builder, flat: Sequence[Tensor]) -> list[Tensor]:
+    rest = iter(flat)
+    return [
+      inner.op("Complex", x, next(rest), shape=x.shape) if is_complex else x
+      for is_complex, x in ((is_complex, next(rest)) for is_complex in are_complex)
+    ]
+
+  def test_of_parts(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    return test(inner, whole(inner, given))
+
+  def step_of_parts(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    return divided(inner, step(inner, whole(inner, given)))
+
+  return whole(b, loop(b, divided(b, carry), test_of_parts, step_of_parts, max_iterations=max_iterations))
 
 
 def _loop_of_flag(

@@ -143,12 +143,6 @@ def complex_(b: Builder, x: Tensor, y: Tensor, *, out: Any) -> Tensor:
 @rule("conj", ignores=("input_dtype",))
 def conj(b: Builder, x: Tensor, *, out: Any) -> Tensor:
   """Returns the complex conjugate; of a real number, the complex number."""
-  if x.dtype.kind == "c" and b.lacks("Conj") and not b.lacks("Complex", "Real", "Imag"):
-    real, imag = (
-      b.op(part, x, shape=x.shape, Tout=DType.from_numpy(np.real(np.zeros((), x.dtype)).dtype))
-      for part in ("Real", "Imag")
-    )
-    return b.op("Complex", real, b.op("Neg", imag, shape=x.shape), shape=x.shape, Tout=DType.from_numpy(x.dtype))
   return b.op("Conj", x, shape=x.shape) if x.dtype.kind == "c" else cast(b, x, out.dtype)
 
 

@@ -1,5 +1,6 @@
 """Fourier transforms along the last one to three axes."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,9 @@ import jax
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules import _fourier
 from graftax.convert.jax2tf.tf_ops.rules._common import reshape
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced_arrays
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
@@ -25,9 +28,28 @@ def fft(b: Builder, x: Tensor, *, fft_type: Any, fft_lengths: Sequence[Any], out
   kind = fft_type.name
   if not 1 <= len(fft_lengths) <= 3:
     raise Unsupported(f"a transform along {len(fft_lengths)} axes; expected 1 to 3")
+  if _lacks(b, kind, fft_lengths):
+    return _by_products(b, x, kind, fft_lengths, out)
   if b.library.consumer == "tfjs":
     return _read_by_tfjs(b, x, fft_type, fft_lengths, out)
   return _transform(b, x, kind, fft_lengths, out)
+
+
+def _lacks(b: Builder, kind: str, lengths: Sequence[Any]) -> bool:
+  """Returns whether the consumer has no such transform. That of TFLite's interpreter has lengths of powers of two."""
+  if b.library.consumer == "tflite" and not all(isinstance(n, int) and n & (n - 1) == 0 for n in lengths):
+    return True
+  return b.library.consumer == "onnx" or b.lacks(_OPS[kind][len(lengths) - 1])
+
+
+def _by_products(b: Builder, x: Tensor, kind: str, lengths: Sequence[Any], out: Any) -> Tensor:
+  if not all(isinstance(n, int) for n in lengths):
+    raise Unsupported(f"the converter to {b.library.consumer} does not read transforms of open sizes")
+  operands = [x] if kind == "RFFT" else [b.op(part, x, shape=x.shape) for part in ("Real", "Imag")]
+  found = traced_arrays(b, functools.partial(_fourier.transform, kind, tuple(lengths)), operands)
+  if kind == "IRFFT":
+    return found[0]
+  return b.op("Complex", *found, shape=out.shape, Tout=DType.from_numpy(out.dtype))
 
 
 def _read_by_tfjs(b: Builder, x: Tensor, fft_type: Any, fft_lengths: Sequence[Any], out: Any) -> Tensor:
