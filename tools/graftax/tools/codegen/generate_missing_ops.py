@@ -21,8 +21,9 @@ _FOURIER = re.compile(r"I?R?FFT([23]D)?")
 # TFLite has no form of these for float32 or int32. Their inputs are not of one dtype, so that they are not tried.
 _NOT_IN_TFLITE = {"Cumprod", "CumulativeLogsumexp", "TensorScatterMax", "TensorScatterMin"}
 _NOT_TRIED = {"tflite": _NOT_IN_TFLITE, "onnx": set(), "tfjs": set()}
-# tf2onnx 1.17 writes a ScatterND without reduction, which loses all but one of the numbers added to one place.
-_WRONG = {"tflite": set(), "onnx": {"ScatterNd"}, "tfjs": set()}
+# tf2onnx 1.17 writes a ScatterND without reduction, which loses all but one of the numbers added to one place. TF.js
+# 4.22 runs BitwiseAnd with the names of other operands than it reads, so that they are null.
+_WRONG = {"tflite": set(), "onnx": {"ScatterNd"}, "tfjs": {"BitwiseAnd"}}
 
 
 def _onnx() -> set[str]:

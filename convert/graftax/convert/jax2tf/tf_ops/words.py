@@ -91,11 +91,11 @@ def computed(
   if operands[0].dtype not in (_INT32, _UINT32):
     return None
   is_unsigned = operands[0].dtype == _UINT32
-  first, *second = map(as_signed, operands)
+  signed = [as_signed(x) for x in operands]
   if op in _UNARY:
-    result = _UNARY[op](b, first, shape, is_unsigned)
+    result = _UNARY[op](b, signed[0], shape, is_unsigned)
   else:
-    result = _BINARY[op](b, first, *second, shape, is_unsigned)
+    result = _BINARY[op](b, signed[0], signed[1], shape, is_unsigned)
   return as_unsigned(result) if result is not None and is_unsigned else result
 
 
@@ -153,7 +153,7 @@ def _constant(x: Tensor) -> int | None:
 
 
 def _word(value: int) -> np.int32:
-  return np.array(value & 0xFFFFFFFF, _UINT32).view(_INT32)[()]
+  return np.int32((value & 0xFFFFFFFF) - ((value & 1 << 31) << 1))
 
 
 def _op(b: "Builder", op: str, x: "Input", y: "Input", shape: Shape) -> Tensor:
@@ -231,6 +231,9 @@ def _bitwise_and(b: "Builder", x: Tensor, y: Tensor, shape: Shape, is_unsigned: 
       above = _op(b, "Mul", _shifted_right(b, number, distance, number.shape), _word(1 << distance), shape)
       return _op(b, "Sub", number, above, shape)
 
+  if b.lacks("BitwiseXor"):
+    return _by_table(b, np.bitwise_and, x, y, shape)
+
   def of_halves(m: Tensor, n: Tensor) -> Tensor:
     # The sum has each bit that both have twice, and the others once.
     twice = _op(b, "Sub", _op(b, "AddV2", m, n, shape), _op(b, "BitwiseXor", m, n, shape), shape)
@@ -243,8 +246,25 @@ def _bitwise_and(b: "Builder", x: Tensor, y: Tensor, shape: Shape, is_unsigned: 
 def _bitwise_xor(b: "Builder", x: Tensor, y: Tensor, shape: Shape, is_unsigned: bool) -> Tensor | None:
   if not b.lacks("BitwiseXor"):
     return b.op_list("BitwiseXor", x, y, shapes=[shape])[0] if is_unsigned else None
-  both = _op(b, "BitwiseAnd", x, y, shape)
-  return _op(b, "Sub", _op(b, "AddV2", x, y, shape), _op(b, "AddV2", both, both, shape), shape)
+  return _by_table(b, np.bitwise_xor, x, y, shape)
+
+
+def _by_table(b: "Builder", function: "np.ufunc", x: Tensor, y: Tensor, shape: Shape) -> Tensor:
+  """Returns a function of each four bits of two words, which a table has."""
+  numbers = np.arange(16, dtype=np.int32)
+  places = np.array([_word(16**i) for i in range(8)])  # 16**7 is below 2**31
+
+  def digits(z: Tensor) -> Tensor:
+    along = (*z.shape, 8)
+    apart = b.op("Reshape", z, b.shape((*z.shape, 1)), shape=(*z.shape, 1))
+    moved = _op(b, "FloorDiv", apart, places, along)
+    above = _op(b, "Mul", _op(b, "FloorDiv", moved, np.int32(16), along), np.int32(16), along)
+    return _op(b, "Sub", moved, above, along)
+
+  along, first = (*shape, 8), digits(x)
+  where = _op(b, "AddV2", _op(b, "Mul", first, np.int32(16), first.shape), digits(y), along)
+  found = b.op("GatherV2", function.outer(numbers, numbers).reshape(-1), where, np.int32(0), shape=along)
+  return b.op("Sum", _op(b, "Mul", found, places, along), np.int32(-1), shape=shape, keep_dims=False)
 
 
 def _bitwise_or(b: "Builder", x: Tensor, y: Tensor, shape: Shape, is_unsigned: bool) -> Tensor | None:

@@ -43,7 +43,7 @@ def threefry2x32(b: Builder, key_0: Tensor, key_1: Tensor, x_0: Tensor, x_1: Ten
 def _rotated(b: Builder, x: Tensor, distance: int) -> Tensor:
   left = b.op("LeftShift", x, full(b, x, distance), shape=x.shape)
   right = b.op("RightShift", x, full(b, x, 32 - distance), shape=x.shape)
-  return b.op("BitwiseOr", left, right, shape=x.shape)
+  return b.op("AddV2", left, right, shape=x.shape)  # the same, as no bit is in both
 
 
 @rule("iota_2x32_shape")
