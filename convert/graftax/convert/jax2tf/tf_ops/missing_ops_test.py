@@ -307,7 +307,8 @@ def test_tfjs_gets_copies_of_what_it_writes_into():
     assert [r.node for other in nodes.values() for r in other.inputs].count(copy.name) == 1
 
 
-def test_tfjs_gets_no_lists_in_the_bodies_of_loops():
+@pytest.mark.parametrize("consumer", ["tflite", "tfjs"])
+def test_lists_are_not_in_the_bodies_of_loops(consumer):
   x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
 
   def function(x):
@@ -319,8 +320,8 @@ def test_tfjs_gets_no_lists_in_the_bodies_of_loops():
 
     return lax.scan(step, rows(x[0]), x), lax.fori_loop(0, 2, lambda i, y: y * 2 + rows(x[i]).sum(0), x[0, 0])
 
-  _check(function, x, consumers=["tfjs"])
-  program = _program(function, [x], "tfjs")
+  _check(function, x, consumers=[consumer])
+  program = _program(function, [x], consumer)
   num_lists = {f.name: sum(node.op == "TensorListReserve" for node in f.nodes) for f in program.library.values()}
   assert len(num_lists) >= 8 and not any(num_lists.values())
   assert sum(node.op == "TensorListReserve" for node in program.function.nodes) == 2

@@ -249,8 +249,9 @@ def scan(
   row_specs = outs[num_carry:]
   if isinstance(length, int) and length == 0:
     return [*init, *(_zeros(b, spec) for spec in row_specs)]
-  # In TF.js, all runs of a loop in the body of another have the rows of the last one, if they are those of a list.
-  without_lists = b.is_in_loop and b.library.consumer == "tfjs"
+  # In TF.js, all runs of a loop in the body of another have the rows of the last one, if they are those of a list. The
+  # converter to TFLite does not lower lists there.
+  without_lists = b.is_in_loop and b.library.consumer in ("tfjs", "tflite")
   lists = [_zeros(b, spec) if without_lists else _reserved(b, spec, length) for spec in row_specs]
   num_fixed = 1 + len(consts) + len(rows)
 
