@@ -101,8 +101,7 @@ def write_source(
     examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(found.arguments.items())}
     outputs = jax.tree.leaves(jax.jit(found.function)(found.variables, **examples, **found.keys)[0])
     with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
-      readme = _readme(str(handle), found.signature, found.arguments, found.source, style)
-      _write(folder, found.source, found.variables, examples, outputs, readme, style)
+      _write(folder, found, examples, outputs, _readme(str(handle), found, outputs, style), style)
   lines = found.source.text.splitlines()
   return WrittenSource(out, len(lines), sum(line.startswith(("def ", "class ")) for line in lines))
 
@@ -149,20 +148,22 @@ def _check_ours(out: Path) -> None:
 
 def _write(
   folder: Path,
-  source: Source,
-  variables: Mapping[str, Any],
+  found: SignatureSource,
   examples: Mapping[str, np.ndarray],
   outputs: Sequence[Any],
   readme: str,
   style: str,
 ) -> None:
+  source = found.source
   (folder / MODEL_FILE).write_text(source.text, encoding="utf-8")
   imports = "from flax import nnx\n" if style == "nnx" else ""
-  check = _template(CHECK_FILE).format(imports=imports, call=_template(f"call_{style}.py"))
+  target = "inputs" if style == "nnx" else "arguments"
+  key = f"    {target}.append(jax.random.key(0))  # the model draws random numbers\n" if found.keys else ""
+  check = _template(CHECK_FILE).format(imports=imports, call=_template(f"call_{style}.py").format(key=key))
   (folder / CHECK_FILE).write_text(check, encoding="utf-8")
   (folder / "params.py").write_text(_template("params.py"), encoding="utf-8")
   (folder / "README.md").write_text(readme, encoding="utf-8")
-  parameters = {path: np.asarray(array) for path, array in _leaves(source.parameters(variables))}
+  parameters = {path: np.asarray(array) for path, array in _leaves(source.parameters(found.variables))}
   write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
   if source.constants:
     write_safetensors(folder / "constants.safetensors", source.constants, metadata={"format": "jax"})
@@ -196,24 +197,36 @@ def _example(spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
   return rng.normal(size=shape).astype(spec.dtype)
 
 
-def _readme(
-  handle: str, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], source: Source, style: str
-) -> str:
-  inputs = "\n".join(
-    f"- `{_shown(name)}`: {spec.dtype.name}[{', '.join(map(str, spec.shape))}]" for name, spec in arguments.items()
-  )
+def _readme(handle: str, found: SignatureSource, outputs: Sequence[Any], style: str) -> str:
+  source = found.source
+  inputs = "\n".join(f"- `{_shown(name)}`: {_type(spec)}" for name, spec in found.arguments.items())
   held = {"weights": _PARAMETERS_FILE} if source.tree else {}
   held |= {"constants": "constants.safetensors"} if source.constants else {}
-  names = "\n".join(f"| `{_shown(new)}` | `{_shown('/'.join(old))}` |" for new, old in _leaves(source.tree))
+  arrays = dict(_leaves(source.parameters(found.variables)))
+  names = "\n".join(
+    f"| `{_shown(new)}` | {_type(arrays[new])} | {_trained(found.variables, old)} | `{_shown('/'.join(old))}` |"
+    for new, old in _leaves(source.tree)
+  )
   return _template("README_nnx.md" if style == "nnx" else "README.md").format(
     model=_shown(Path(handle).name),
-    signature=_shown(signature),
+    signature=_shown(found.signature),
     inputs=inputs,
+    results="\n".join(f"- {_type(result)}" for result in outputs),
     arguments=", ".join([*(held if style == "jax" else ()), *_argument_names(source)]),
     files=", ".join(f'params.load("{file}")' for file in held.values()),
     names=names,
     jax=importlib.metadata.version("jax"),
   )
+
+
+def _type(value: Any) -> str:
+  """Returns the dtype and the shape of an array, as `float32[batch, 3]`."""
+  return f"{value.dtype.name}[{', '.join(map(str, value.shape))}]"
+
+
+def _trained(variables: Mapping[str, Any], path: Sequence[str]) -> str:
+  """Returns whether the original model trains a parameter; one that is no variable is not trained."""
+  return "yes" if getattr(variables.get("/".join(path)), "trainable", False) else "no"
 
 
 def _shown(name: str) -> str:

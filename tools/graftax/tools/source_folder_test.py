@@ -35,6 +35,9 @@ def test_the_folder_runs_with_jax_alone_and_equals_the_model(tmp_path):
   assert checked.returncode == 0, checked.stderr
   assert checked.stdout.startswith("equal: 2 results")
   assert "graftax" not in (tmp_path / "out" / "model.py").read_text().split('"""')[2]
+  # An argument with a default that somebody adds gets none.
+  assert "random" not in (tmp_path / "out" / "check.py").read_text()
+  assert "\n- float32[2, 10]\n" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_the_folder_of_a_module_runs_with_flax_alone_and_equals_the_model(tmp_path):
@@ -69,6 +72,7 @@ def test_a_model_that_draws_random_numbers_takes_a_key(write_model, tmp_path):
   model = write_model(_RANDOM, {"x": "x:0"}, {"y": "y:0"})
   write_source(model, tmp_path / "out", signature=None, tags=None, batch="symbolic", shapes=(), force=False)
   assert "def model(x, rng):" in (tmp_path / "out" / "model.py").read_text()
+  assert "arguments.append(jax.random.key(0))" in (tmp_path / "out" / "check.py").read_text()
   assert _check(tmp_path / "out").returncode == 0
 
 
