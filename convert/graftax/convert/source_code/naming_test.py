@@ -55,20 +55,22 @@ def test_a_mean_that_is_subtracted_is_called_mean():
   assert "    mean = jnp.mean(x, axis=-1, keepdims=True)\n" in _text(fn, {"scale": np.float32(2)}, _X)
 
 
-def _blocks(p, images, mask, count=3):
+def _blocks(p, images, masks):
   x = images
-  for i in range(count):
+  for i, mask in enumerate(masks):
     with jax.named_scope(f"block_{i}"):
       x = jnp.tanh(x @ p[f"block_{i}/kernel"] + p[f"block_{i}/bias"]) * jnp.where(mask, x, 0)
   return x
 
 
 def test_arguments_have_the_name_that_all_calls_give_them():
-  shapes = {f"block_{i}/{w}": s for i in range(3) for w, s in (("kernel", (8, 8)), ("bias", (8,)))}
-  text = _text(_blocks, _arrays(shapes), _X, _X > 0)
+  parameters = _arrays({f"block_{i}/{w}": s for i in range(3) for w, s in (("kernel", (8, 8)), ("bias", (8,)))})
+  text = _text(lambda p, images, mask: _blocks(p, images, [mask] * 3), parameters, _X, _X > 0)
   # Only the first block is called with the images.
   assert "def block(p, x, mask):" in text
   assert "def model(params, images, mask):" in text
+  text = _text(lambda p, x, first, last: _blocks(p, x, [first, first, last]), parameters, _X, _X > 0, _X < 0)
+  assert "def block(p, x, y):" in text
 
 
 def _convolution(p, name, x, strides=1):
@@ -99,7 +101,16 @@ def test_convolutions_are_functions_and_stages_too_however_few_blocks_they_have(
   }
   text = _text(_convolutions, _arrays(shapes), _RNG.normal(size=(1, 8, 8, 2)).astype(np.float32))
   assert text.count("lax.conv_general_dilated(") == 2
-  # Ten calls, and two.
+  assert 'for stage_params in params["stages"]:' in text
+
+
+def test_the_function_with_the_most_calls_has_no_number():
+  def fn(p, x):
+    for i, strides in enumerate((2, 2, 1, 1, 1)):
+      x = jnp.tanh(_convolution(p, f"conv_{i}", x, strides))
+    return x
+
+  shapes = {f"conv_{i}/{w}": s for i in range(5) for w, s in (("kernel", (3, 3, 2, 2)), ("bias", (2,)))}
+  text = _text(fn, _arrays(shapes), _RNG.normal(size=(1, 8, 8, 2)).astype(np.float32))
   assert "(1, 1)" in text.partition("def conv(p, x):")[2].partition("\n\n")[0]
   assert "(2, 2)" in text.partition("def conv_2(p, x):")[2].partition("\n\n")[0]
-  assert 'for stage_params in params["stages"]:' in text
