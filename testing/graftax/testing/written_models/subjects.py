@@ -102,8 +102,13 @@ def _application(name: str, folder: Path) -> Subject:
   (application,) = [a for a in APPLICATIONS if a.name == name]
   export_model(dataclasses.replace(application, gradient=False), folder)
   function, params = load(folder / "model").convert("serve")
+  (input_name,) = function.structured_inputs[1]
   images = np.load(folder / "expected.npz")["images"]
-  return Subject(lambda params, images: function(params, images)[0], dict(params), [images], name not in HEAVY)
+
+  def predict(params: Any, images: Any) -> Any:
+    return function(params, **{input_name: images})[0]
+
+  return Subject(predict, dict(params), [images], name not in HEAVY)
 
 
 _INPUTS = re.compile(r"^ *(%\w+)(?::\d+)? = call @inputs\(\) : \(\) -> (.*)$", re.MULTILINE)
