@@ -196,6 +196,15 @@ _WITHOUT_GRADIENT = {
     _KEY,
     _X,
   ),
+  "searching": (
+    lambda x: (
+      jnp.searchsorted(jnp.sort(x[0]), x[1]),
+      jnp.searchsorted(jnp.sort(x[0]), x, side="right", method="sort"),
+      jax.vmap(jnp.searchsorted)(jnp.sort(x, 1), x),
+      jnp.digitize(x, np.float32([-1, 0, 1])),
+    ),
+    _X,
+  ),
   "selected integers": (
     lambda i: primitives.select_and_scatter_add_p.bind(
       i[:1], i, select_prim=primitives.ge_p, window_dimensions=(2, 1), window_strides=(1, 1), padding=((0, 0), (0, 0))

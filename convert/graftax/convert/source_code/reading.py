@@ -111,6 +111,8 @@ class Reader:
         # A stored gradient has a stored gradient itself, and so on without end. From the second order on, JAX
         # differentiates the code.
         closed, operands = derivatives.primal(equation), _distinct(equation, operands)
+      elif name == "call_hi_primitive":
+        closed = _expanded(equation)
       if closed is not None:
         inner = dict(zip(closed.jaxpr.invars, operands, strict=True))
         inner.update((v, self._constant(c, into)) for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True))
@@ -286,6 +288,22 @@ def _made(array: np.ndarray) -> Equation | None:
     settings: Settings = {"dtype": array.dtype, "shape": array.shape, "dimension": 0}
     return Equation("iota", [], [out], settings)
   return None
+
+
+def _expanded(equation: Any) -> ClosedJaxpr | None:
+  """Returns the program of a primitive that JAX expands before lowering; None if it has a function or a derivative."""
+  primitive = equation.params["_prim"]
+  arrays, *_ = primitive.in_avals
+  if type(primitive).__name__ == "SearchSorted" and len(arrays.shape) == 1:
+    return None
+  if any(jnp.issubdtype(variable.aval.dtype, np.inexact) for variable in equation.outvars):
+    return None
+  leaves, tree = jax.tree.flatten(primitive.in_avals)
+
+  def function(*arrays: jax.Array) -> list[jax.Array]:
+    return jax.tree.leaves(primitive.expand(*jax.tree.unflatten(tree, arrays)))
+
+  return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves])
 
 
 def _distinct(equation: Any, operands: Sequence[Operand]) -> list[Operand]:

@@ -64,6 +64,14 @@ def sort(e: Call) -> Iterator[str]:
   yield f"lax.sort({operands}, {rest})"
 
 
+@spelled("call_hi_primitive")
+def search_sorted(e: Call) -> Iterator[str]:
+  """Proposes `jnp.searchsorted`, which is one primitive since JAX 0.12."""
+  for side in ("", ', side="right"'):
+    for method in ("", *(f', method="{name}"' for name in ("scan_unrolled", "sort", "compare_all"))):
+      yield f"jnp.searchsorted(_0, _1{side}{method})"
+
+
 @spelled("top_k")
 def top_k(e: Call) -> Iterator[str]:
   yield f"lax.top_k(_0, {text(e.settings['k'])})"
