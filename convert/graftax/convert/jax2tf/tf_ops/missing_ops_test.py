@@ -327,6 +327,25 @@ def test_lists_are_not_in_the_bodies_of_loops(consumer):
   assert sum(node.op == "TensorListReserve" for node in program.function.nodes) == 2
 
 
+def test_tflite_gets_no_variable_of_a_loop_at_the_place_of_another():
+  x = np.float32([1, -0.0, np.inf])
+
+  def function(x):
+    swapped = lax.fori_loop(0, 5, lambda i, c: (c[1], c[0], ~c[2]), (x, x * 2, x > 0))
+    rotated = lax.scan(lambda c, r: ((c[1], c[2], c[0]), c[0] * r), (x, x * 2, x * 3), jnp.arange(1.0, 4))
+    return swapped, rotated
+
+  _check(function, x, consumers=["tflite"])
+  program = _program(function, [x], "tflite")
+  bodies = [f for name, f in program.library.items() if "_body_" in name]
+  assert len(bodies) == 2
+  for body in bodies:
+    copies = {node.name: node.inputs[0].node for node in body.nodes if node.op == "Identity"}
+    names = [p.name for p in body.parameters]
+    for place, result in enumerate(body.results):
+      assert copies[result.ref.node] not in names[:place] + names[place + 1 :]
+
+
 def test_tflite_gets_no_integers_between_0_and_6_as_its_converter_reads_relu6():
   x, at = np.arange(-3, 10, dtype=np.int32), np.int32([-1, 0, 3, 6, 9])
 

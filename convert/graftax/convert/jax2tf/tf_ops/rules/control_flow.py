@@ -8,7 +8,7 @@ import numpy as np
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import rule
-from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, reshape, scatter_update, select
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, full, reshape, scatter_update, select
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor, partial_shape
 from graftax.graphdef_ir import DType
@@ -126,7 +126,10 @@ def loop(
 
   def counted_step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
     count, limit, *rest = given
-    return [inner.op("AddV2", count, np.int32(1), shape=()), limit, *step(inner, rest)]
+    after = step(inner, rest)
+    if b.library.consumer == "tflite":
+      after = _apart(inner, count, rest, after)
+    return [inner.op("AddV2", count, np.int32(1), shape=()), limit, *after]
 
   # tf2onnx makes a constant limit int64 in place, also where an equal constant is the beginning of a variable.
   limit = b.constant(-1, np.int32) if max_iterations is None or b.library.consumer == "onnx" else max_iterations
@@ -150,6 +153,22 @@ def loop(
     output_shapes=tuple(partial_shape(operand.shape) for operand in operands),
   )
   return found[2 : len(variables)]
+
+
+def _apart(b: Builder, count: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]) -> list[Tensor]:
+  """Returns the variables after a step, none of which is another variable before it.
+
+  TFLite's interpreter copies the results of a body to its parameters one after the other, so that a parameter which is
+  the result at another place may be overwritten before it is copied.
+  """
+  refs = [variable.ref for variable in before]
+  is_never = compare(b, "Less", count, 0)  # which the converter does not know
+  return [
+    b.op("SelectV2", is_never, full(b, x, 0), x, shape=x.shape)
+    if x.ref is not None and x.ref in refs and x.ref != ref and x.dtype.kind != "V"
+    else x
+    for ref, x in zip(refs, after, strict=True)
+  ]
 
 
 def _loop_of_parts(
