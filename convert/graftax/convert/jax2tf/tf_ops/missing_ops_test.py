@@ -346,6 +346,14 @@ def test_tflite_gets_no_variable_of_a_loop_at_the_place_of_another():
       assert copies[result.ref.node] not in names[:place] + names[place + 1 :]
 
 
+def test_onnx_gets_no_comparison_of_integers_as_floats():
+  x = np.int32([2**31 - 1, 2**31 - 2, -(2**31), 5, 16777217])
+  y = np.int32([2**31 - 2, 2**31 - 1, -(2**31) + 1, 5, 16777216])
+  _check(lambda x, y: (x < y, x > y, x <= y, x < 5, x > 2**30), x, y, consumers=["onnx"])
+  program = _program(lambda x, y: (x < y, x > y), [x, y], "onnx")
+  assert not {"Less", "Greater"} & {node.op for node in program.function.nodes}
+
+
 def test_tflite_gets_no_integers_between_0_and_6_as_its_converter_reads_relu6():
   x, at = np.arange(-3, 10, dtype=np.int32), np.int32([-1, 0, 3, 6, 9])
 

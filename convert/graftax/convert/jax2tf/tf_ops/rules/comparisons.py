@@ -36,7 +36,20 @@ def _comparison(b: Builder, x: Tensor, y: Tensor, *, op: str) -> Tensor:
   """Returns whether two values are in an order; NaN is not, and is unequal to itself."""
   if x.dtype == np.bool_ and op not in ("Equal", "NotEqual"):
     x, y = cast(b, x, np.int32), cast(b, y, np.int32)
+  if b.library.consumer == "onnx" and op in _OPPOSITE and x.is_integer and not (_is_exact(x) or _is_exact(y)):
+    # tf2onnx compares integers as float32 here, and those of the opposite op as they are.
+    opposite = binary(b, _OPPOSITE[op], x, y)
+    return b.op("LogicalNot", opposite, shape=opposite.shape)
   return binary(b, op, x, y)
+
+
+_OPPOSITE = {"Greater": "LessEqual", "Less": "GreaterEqual"}
+
+
+def _is_exact(x: Tensor) -> bool:
+  """Returns whether rounding another number to float32 does not change which one of it and a constant is larger."""
+  value = (x.narrow or x).value
+  return value is not None and bool(np.all((value > -(1 << 24)) & (value < 1 << 24)))
 
 
 def _register(primitive: str, op: str) -> None:
