@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,19 @@ def _rewrite_graph(
     except _REFUSALS as error:
       place = f"node {node.name!r}" + (f" of function {where!r}" if where else "")
       raise ConversionError(f"XlaCallModule {place} cannot be written for {consumer.name}: {error}") from error
+  if consumer.converter and counts:
+    _remove_refusals_of_gradients(graph, unread)
   return RewriteReport(consumer.name, counts["transcoded"], counts["lifted"], counts["plain"], counts["left"])
+
+
+def _remove_refusals_of_gradients(graph: schema.GraphDef, unread: frozenset[str]) -> None:
+  """Replaces PreventGradient, which jax2tf writes with `with_gradient=False` and tf2onnx does not read, by Identity."""
+  bodies = [graph.node, *(f.node_def for f in graph.library.function if f.signature.name not in unread)]
+  for node in itertools.chain.from_iterable(bodies):
+    if node.op == "PreventGradient":
+      node.op = "Identity"
+      if "message" in node.attr:
+        del node.attr["message"]
 
 
 def _rewrite(

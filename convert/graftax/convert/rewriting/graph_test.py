@@ -68,6 +68,17 @@ def test_nodes_with_equal_modules_share_one_plain_function():
   assert len({f.signature.name for f in graph.library.function}) == len(graph.library.function) > before
 
 
+@pytest.mark.parametrize("consumer, op", [("onnx", "Identity"), ("plain", "PreventGradient")])
+def test_converters_get_no_refusals_of_gradients(consumer, op):
+  graph, _ = _graph(_function)
+  node = graph.node.add(name="refusal", op="PreventGradient", input=["x"])
+  node.attr["T"].type = 1
+  node.attr["message"].s = b"no gradient"
+  rewrite_graph(graph, consumer)
+  assert node.op == op
+  assert ("message" in node.attr) == (op == "PreventGradient")
+
+
 def test_platforms_are_refused_for_a_consumer_that_has_none_and_if_they_are_not_known():
   for consumer, platforms, message in (
     ("tflite", ["cpu"], r"platforms \['cpu'\] cannot be chosen for 'tflite'"),
