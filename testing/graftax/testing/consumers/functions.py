@@ -240,4 +240,24 @@ CASES: dict[str, Case] = {
   "branches in a scan": Case(_branches_in_scan, (_x(6),)),
   "branches in the test of a while_loop": Case(_branches_in_test, (_x(4),)),
   "scan from its length on": Case(lambda x: lax.scan(lambda c, r: (c + 1, c * r), 6, x), (_x(6),)),
+  "state that changes places": Case(
+    lambda x: lax.scan(lambda c, r: ((c[1], c[2], c[0]), c[0] * r), (x, x * 2, x * 3), x), (_x(4),)
+  ),
+  "order of large integers": Case(
+    lambda x, y: (x < y, x > y, x <= y, x >= y, jnp.maximum(x, y)),
+    (np.array([2**31 - 1, 2**31 - 2, 16777217], np.int32), np.array([2**31 - 2, 2**31 - 1, 16777216], np.int32)),
+  ),
+  "bits of integers": Case(
+    lambda x, y: (x & y, x | y, x ^ y, ~x, x * y, x << 3, x >> 3, lax.shift_right_logical(x, 3)),
+    (_ints(8, low=-(2**31), high=2**31 - 1), _ints(8, low=-(2**31), high=2**31 - 1)),
+  ),
+  "random numbers of a seed": Case(
+    lambda x: (jax.random.normal(jax.random.key(x), (5,)), jax.random.randint(jax.random.key(x), (5,), -3, 90)),
+    (np.array(5, np.int32),),
+  ),
+  "solve of triangles": Case(
+    lambda x: jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(x @ x.T + 6 * jnp.eye(5)), x, lower=True),
+    (_x(5, 5),),
+  ),
+  "spectrum": Case(lambda x: (jnp.abs(jnp.fft.rfft(x)), jnp.fft.irfft(2 * jnp.fft.rfft(x), 64)), (_x(3, 64),)),
 }  # fmt: skip
