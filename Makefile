@@ -164,6 +164,20 @@ consumers: $(READY) $(CONSUMERS_READY)  ## run functions and models in TFLite, O
 	  build/consumers $(foreach name,tensorflow tflite onnx tfjs,--$(name) $(CONSUMERS_VENV)/converters/bin/python) \
 	  --iree $(CONSUMERS_VENV)/iree/bin/python $(addprefix --tensorflow ,$(TENSORFLOW)) --write docs/consumers.md
 
+WRITTEN_VENV := .venv-written-models
+WRITTEN_READY := $(WRITTEN_VENV)/.locked-$(call hash,cat third_party/locks/main.txt)
+
+$(WRITTEN_READY): third_party/locks/main.txt
+	python=$$($(FIND_PYTHON) --install $(firstword $(MAIN_PYTHONS))); rm -rf $(WRITTEN_VENV); "$$python" -m venv $(WRITTEN_VENV)
+	grep -E '^(jax|jaxlib|ml-dtypes|numpy|opt-einsum|scipy)==' $< > $(WRITTEN_VENV)/locked.txt
+	$(WRITTEN_VENV)/bin/python -m pip install --quiet --no-deps -r $(WRITTEN_VENV)/locked.txt
+	touch $@
+
+.PHONY: written-models
+written-models: $(READY) $(WRITTEN_READY)  ## write models as source, run them with jax alone, docs/written_models.md (hours; goes on where it stopped); MODULES=folder
+	JAX_PLATFORMS=cpu $(BIN)/python -m graftax.testing.written_models build/written_models \
+	  --python $(WRITTEN_VENV)/bin/python $(if $(MODULES),--modules $(MODULES)) --write docs/written_models.md
+
 .PHONY: mutation-check
 mutation-check: $(READY)  ## break places one at a time and report which command detects each (minutes)
 	$(BIN)/python tools/checks/mutation_check.py

@@ -85,6 +85,7 @@ _BY_HAND = frozenset(
     "test-free",
     "test-slow",
     "venv",
+    "written-models",
   }
 )
 # These check something, and run before a release: they take hours, root, or questions to a registry.

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["error_text"]
+__all__ = ["error_text", "without_folders"]
 
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 
@@ -13,4 +13,13 @@ def error_text(error: BaseException, max_length: int) -> str:
   >>> error_text(ValueError("no number\\n in /opt/c/run.py:3"), 80)
   'ValueError: no number in run.py:3'
   """
-  return f"{type(error).__name__}: {_FOLDERS.sub('', ' '.join(str(error).split()))}"[:max_length]
+  return f"{type(error).__name__}: {without_folders(' '.join(str(error).split()))}"[:max_length]
+
+
+def without_folders(text: str) -> str:
+  """Returns a text in which files are without their folders; names with slashes that are not paths stay.
+
+  >>> without_folders("in /opt/c/run.py: scope map/while/body")
+  'in run.py: scope map/while/body'
+  """
+  return _FOLDERS.sub("", text)

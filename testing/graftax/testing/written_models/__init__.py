@@ -1,9 +1,9 @@
 """Models written as source, run in an environment with jax alone, and compared with the functions that they were.
 
-    python -m graftax.testing.written_models FOLDER --python PYTHON [--modules FOLDER]
+    python -m graftax.testing.written_models FOLDER --python PYTHON [--modules FOLDER] [--write PAGE]
 
-writes and runs every model of the zoo and of keras.applications, and modules of StableHLO, and prints a table. Each
-model has a process of its own, or each batch with `--batch`. A second run goes on where the first one stopped.
+writes and runs every model of the zoo and of keras.applications, and modules of StableHLO, and prints counts. Processes
+write a batch of models each. A second run goes on where the first one stopped.
 
 - `subjects`: The models, as JAX functions with inputs.
 - `write`: Writes one model with its values, derivatives and the size of the compiled program.

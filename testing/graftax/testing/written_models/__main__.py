@@ -1,6 +1,7 @@
 """Writes models as source, runs them in an environment with jax alone, and prints a table."""
 
 import argparse
+import datetime
 import importlib.metadata
 import json
 import shutil
@@ -64,7 +65,7 @@ def _versions(python: str) -> str:
   code = "import importlib.metadata as m; print(*[f'{n} {m.version(n)}' for n in ('jax', 'jaxlib', 'numpy')], sep=', ')"
   done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
   written = [f"{name} {importlib.metadata.version(name)}" for name in ("jax", "keras")]
-  return f"Written with {', '.join(written)}; run with {done.stdout.strip()}"
+  return f"{datetime.date.today().isoformat()}. Written with {', '.join(written)}; run with {done.stdout.strip()}"
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graftax.testing.harness.errors import without_folders
 from graftax.testing.harness.tables import table
 
 __all__ = ["outcome", "page_text", "problem", "summary_text"]
@@ -17,7 +18,6 @@ _TOLERANCES = {"value": 1e-5, "gradient": 1e-4}
 _MOST_INSTRUCTIONS = 1.02
 _KINDS = {"zoo": "graftax.testing.zoo", "keras": "keras.applications", "stablehlo": "modules of StableHLO"}
 _MOST_CHARACTERS = 300
-_FOLDERS = re.compile(r"(?:/[\w.+@\-]+)+/")
 _PAGE = """\
 # Models written as source
 
@@ -104,7 +104,8 @@ def page_text(rows: Sequence[Row], names: Sequence[str], versions: str) -> str:
   found = {row["name"]: row for row in rows}
   known = [found[name] for name in names if name in found]
   problems = [f"- {row['name']}: {_literal(problem(row))}" for row in known if problem(row)]
-  problems += [f"- {name}: not run" for name in names if name not in found]
+  if missing := [name for name in names if name not in found]:
+    problems.append(f"- Not run: {', '.join(missing)}")
   titles = ["model", "", "lines", "functions", "recovered", "instructions", "value", "gradient"]
   cells = [_cells(row) for row in known if "error" not in row]
   return _PAGE.format(
@@ -124,6 +125,6 @@ def _cells(row: Row) -> list[object]:
 
 
 def _literal(text: str) -> str:
-  text = _FOLDERS.sub("", text)
+  text = without_folders(text)
   short = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} ..."
   return f"`` {re.sub('`+', chr(39), ' '.join(short.split()))} ``"
