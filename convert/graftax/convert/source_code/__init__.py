@@ -9,6 +9,7 @@
 - `contractions`: joins reshapes with products.
 - `loops`: leaves out what scans do not need.
 - `comparing`: tells whether two blocks are the same program.
+- `repeats`: gives equations that repeat scopes.
 - `grouping`: makes functions of scopes.
 - `folding`: makes one function of equal ones, and loops of calls.
 - `spelling`: expressions of operations.

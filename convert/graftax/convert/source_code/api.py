@@ -27,6 +27,7 @@ from graftax.convert.source_code.nnx.state import assign, kind_of
 from graftax.convert.source_code.printing import Printed, indexed, marked, width
 from graftax.convert.source_code.program import Block, Operand, Value, num_equations
 from graftax.convert.source_code.reading import Reader, read
+from graftax.convert.source_code.repeats import scope_repeats
 from graftax.convert.source_code.roles import name_roles
 from graftax.convert.source_code.spelling.choosing import Speller
 
@@ -170,7 +171,9 @@ def _source(program: "_Program", name: str, is_module: bool) -> Source:
     name_roles(block)
     scopes: Scopes | None = None
     kinds: dict[tuple[str, ...], str] = {}
-    if is_module:
+    if not is_module:
+      scope_repeats(block)
+    else:
       kinds = program.assign(block)
       scopes = ModuleScopes(block)
     function = grouped(block, name, dissolved, scopes)

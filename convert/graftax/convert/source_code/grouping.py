@@ -18,7 +18,7 @@ from graftax.convert.source_code.program import (
   uses,
 )
 
-__all__ = ["Function", "Loop", "Scopes", "functions_of", "grouped", "tokens", "without_ending"]
+__all__ = ["Function", "Loop", "Scopes", "functions_of", "grouped", "scheduled", "tokens", "without_ending"]
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -98,7 +98,7 @@ class Scopes:
 
   def ordered(self, block: Block) -> list[Equation]:
     """Returns the equations of a block in the order in which they are written."""
-    return _scheduled(block)
+    return scheduled(block)
 
   def fill(self, equations: list[Equation], depth: int) -> None:
     """Takes the few equations between and after those of a scope at this depth into it, in place."""
@@ -324,7 +324,7 @@ def _is_number(name: str) -> bool:
   return name.isdigit()
 
 
-def _scheduled(block: Block) -> list[Equation]:
+def scheduled(block: Block) -> list[Equation]:
   """Returns the equations such that each stands as late as it can, and operands in the order in which they are read."""
   producers = {value: equation for equation in block.equations for value in equation.outputs}
   out: list[Equation] = []
