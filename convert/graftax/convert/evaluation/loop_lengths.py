@@ -1,6 +1,8 @@
 """What is known of the length of a `While` loop before it runs: a number, a symbolic size, or a bound."""
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -8,7 +10,7 @@ import jax
 from graftax.convert.evaluation.loop_walk import PlannedLoop, as_known, walk_loop
 from graftax.convert.evaluation.symbolic_loops import symbolic_loop
 from graftax.graphdef_ir import FunctionRef, LimitExceededError
-from graftax.ops_jax import LoopLength, Value
+from graftax.ops_jax import LoopLength, Value, is_symbolic
 
 if TYPE_CHECKING:
   from graftax.convert.evaluation.evaluate import Evaluator
@@ -28,14 +30,20 @@ def loop_length(
     body: the loop body.
     args: loop variables before the loop.
   """
+  loop = PlannedLoop(evaluator, path, cond, body)
+  walked = functools.partial(_counted, functools.partial(walk_loop, loop, args))
+  if not any(map(is_symbolic, args)):
+    return walked()
+  found = _counted(lambda: LoopLength(symbolic_loop(loop, [as_known(value) for value in args])))
+  return walked() if found.counted is None else dataclasses.replace(found, otherwise=walked)
+
+
+def _counted(count: Callable[[], LoopLength]) -> LoopLength:
+  """Returns what a function finds out about a loop, or that it took too many steps."""
   try:
     # As in `run_on_known`, whose contexts take longer to enter than a counter takes to step.
     with jax.core.eval_context(), jax.enable_x64(True):
-      loop = PlannedLoop(evaluator, path, cond, body)
-      counted = symbolic_loop(loop, [as_known(value) for value in args])
-      if counted is not None:
-        return LoopLength(counted, reason="its body needs to know values or shapes")
-      return walk_loop(loop, args)
+      return count()
   except LimitExceededError as e:
     if e.limit != "walk_steps":
       raise

@@ -15,8 +15,15 @@ import jax
 import numpy as np
 
 from graftax.convert.planning.plan import Plan
-from graftax.graphdef_ir import Budget, FunctionRef, GraphError, OpTraits, traits_of
-from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, InconclusiveError, LoopLength, Value, is_known, is_symbolic
+from graftax.graphdef_ir import (
+  Budget,
+  FunctionRef,
+  GraphError,
+  LimitExceededError,
+  OpTraits,
+  traits_of,
+)
+from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, LoopLength, Value, is_known, is_symbolic
 
 if TYPE_CHECKING:
   from graftax.convert.evaluation.evaluate import Evaluator
@@ -123,16 +130,17 @@ class KnownOnly:
     frame.budget.spend_walk_steps(1, step.kernel.where)
     try:
       return [_as_counter(value) for value in step.kernel.run(frame, inputs)]
-    except (InconclusiveError, NotImplementedError):
-      # JAX makes arrays of symbolic sizes only while it traces a function, and this runs outside.
-      if not any(map(is_symbolic, inputs)):
+    except Exception as e:
+      # JAX makes arrays of symbolic sizes only while it traces a function, and some lowerings need numbers; they raise
+      # various errors. The step runs again in the loop itself, where an error is the user's.
+      if isinstance(e, LimitExceededError) or not any(map(is_symbolic, inputs)):
         raise
       return [_UNKNOWN] * len(step.outputs)
 
   def _conditional(self, frame: "Frame", inputs: Sequence[Value]) -> Sequence[Value]:
     condition, *args = inputs
     step = frame.step
-    if isinstance(condition, Unknown) or np.ndim(condition):
+    if isinstance(condition, Unknown) or is_symbolic(condition) or np.ndim(condition):
       return [_UNKNOWN] * len(step.outputs)
     return frame.call(_function(step.node.attrs["then_branch" if condition != 0 else "else_branch"]), args)
 
@@ -317,6 +325,8 @@ def _function(value: object) -> FunctionRef:
 def _as_bool(truth: Value) -> bool | None:
   if isinstance(truth, Unknown):
     return truth.truth
+  if is_symbolic(truth):
+    return None
   return bool(truth != 0 if np.ndim(truth) == 0 else np.size(truth) > 0)
 
 

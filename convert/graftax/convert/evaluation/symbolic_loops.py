@@ -44,11 +44,11 @@ def symbolic_loop(loop: PlannedLoop, args: Sequence[Value]) -> CountedLoop | Non
   lengths = [_length(margin, after, number) for margin, after in zip(margins, following, strict=True)]
   known = [length for length in lengths if length is not None]
   length: int = functools.reduce(jax.core.min_dim, known, known[0]) if len(known) == len(lengths) else 0
-  if not _is_positive(length):
+  # `walk_loop` counts a number, and knows each value of the counters.
+  if isinstance(length, int) or not _is_positive(length):
     return None
   moving = {i: counter for i, counter in counters.items() if loop.body.passes_through[i] != i}
-  final = {i: np.array(counter.at(length), object) for i, counter in moving.items()}
-  return CountedLoop(length, moving, final)
+  return CountedLoop(length, moving, {i: _scalar(c.at(length), c.dtype) for i, c in moving.items()})
 
 
 def _counters(loop: PlannedLoop, args: Sequence[Value], number: int) -> Mapping[int, Counter]:
@@ -60,7 +60,7 @@ def _counters(loop: PlannedLoop, args: Sequence[Value], number: int) -> Mapping[
     # A symbolic size has no dtype, which a variable that moves needs.
     if isinstance(step, int) and not (step and is_symbolic(before)):
       found[i] = Counter(_size(before), step, before.dtype)
-  # A variable may depend on one that is no such counter, so those that stay are checked again.
+  # A variable may depend on one that is not a counter, so those that stay are checked again.
   while True:
     results = _after(loop, _at(args, found, number))
     wrong = [i for i, counter in found.items() if _difference(results[i], counter.at(number + 1)) != 0]
@@ -72,7 +72,9 @@ def _counters(loop: PlannedLoop, args: Sequence[Value], number: int) -> Mapping[
 def _at(args: Sequence[Value], counters: Mapping[int, Counter], number: int) -> list[Value]:
   """Returns the loop variables before iteration `number`, of which only the counters are known."""
   shapes = [Unknown(getattr(x, "shape", None), getattr(x, "dtype", None)) for x in args]
-  return [_scalar(counters[i].at(number)) if i in counters else unknown for i, unknown in enumerate(shapes)]
+  return [
+    _scalar(counters[i].at(number), counters[i].dtype) if i in counters else unknown for i, unknown in enumerate(shapes)
+  ]
 
 
 def _after(loop: PlannedLoop, variables: Sequence[Value]) -> Sequence[Value]:
@@ -86,7 +88,13 @@ def _margins(loop: PlannedLoop, variables: Sequence[Value]) -> Sequence[int] | N
 
 
 def _length(margin: int, following: int, number: int) -> int | None:
-  """Returns for how many iterations a margin is positive; None if it does not sink by the same number each time."""
+  """Returns for how many iterations a margin is positive; None if it does not sink by the same number each time.
+
+  Args:
+    margin: in iteration `number`, a symbol.
+    following: the margin one iteration later.
+    number: the iteration.
+  """
   step = margin - following
   if not isinstance(step, int) or step < 1:
     return None
@@ -149,8 +157,8 @@ def _size(value: Value) -> int:
   return value.item() if isinstance(value, np.ndarray) else int(value)
 
 
-def _scalar(size: int) -> Value:
-  return np.asarray(size, object) if jax.export.is_symbolic_dim(size) else np.int64(size)
+def _scalar(size: int, dtype: np.dtype) -> np.ndarray:
+  return np.asarray(size, object if jax.export.is_symbolic_dim(size) else dtype)
 
 
 def _difference(x: Value, y: Value | int) -> int | None:

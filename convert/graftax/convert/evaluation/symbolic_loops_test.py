@@ -98,6 +98,34 @@ def _slower_later(x):
   return _while(lambda i, s: i < n, lambda i, s: (i + 2 - tf.minimum(i, 1), s * 0.5 + x[i]), 0, tf.zeros([3]))
 
 
+_TABLE = tf.constant([1.0, 2.0, 3.0, 4.0])
+
+
+def _five_times(x):
+  n = tf.cast(tf.shape(x)[0], tf.float32)
+  rows = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[3])
+  i = tf.constant(0)
+  while i < 5:
+    rows = rows.write(i, x[0] * n)
+    j = tf.constant(0)
+    while j < i:
+      x = x * 0.9 + 0.1 * n
+      j += 1
+    i += 1
+  return rows.stack()
+
+
+def _with_constants(x):
+  n = tf.shape(x)[0]
+
+  def step(i, k, s):
+    table = _TABLE[i % 4] + tf.cast(tf.range(n)[i], tf.float32) + tf.zeros([n, 3])[i]
+    return i + 1, 7, s * 0.5 + x[i] * table
+
+  _, k, s = _while(lambda i, k, s: i < n, step, 0, 3, tf.zeros([3]))
+  return s * tf.cast(k, tf.float32)
+
+
 def _check(function, caplog):
   """Compares values and a derivative at several sizes; returns what the loops became."""
   tf_fn = tf.function(function, input_signature=[tf.TensorSpec([None, 3])])
@@ -134,7 +162,7 @@ def _sum(results, module=None):
   return sum(reduce(leaf * leaf) for leaf in jax.tree.leaves(results) if leaf.dtype == np.float32)
 
 
-_SLOW = [_up_to_and_with, _over_range, _over_rows, _mapped, _in_loops]
+_SLOW = [_with_constants, _up_to_and_with, _over_range, _over_rows, _mapped, _in_loops]
 
 
 @pytest.mark.parametrize("function", [_fibonacci, _at_most, _recurrent, *map(_slow, _SLOW)])
@@ -156,3 +184,8 @@ def test_a_list_that_grows_by_index_has_room_for_a_symbolic_number_of_elements()
   rows = jax.export.export(jax.jit(fn))(spec).call(np.ones((4, 3), np.float32))
   assert rows.lengths[0] == 4
   np.testing.assert_allclose(rows.padded, np.sin(np.ones((4, 3), np.float32)), rtol=1e-6)
+
+
+def test_a_number_of_iterations_stays_one_beside_a_symbolic_size(caplog):
+  reason = "unrolled iterations: an inner loop is counted only with known counters"
+  assert _check(_five_times, caplog) == {reason, "a scan"}

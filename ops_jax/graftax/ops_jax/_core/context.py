@@ -109,19 +109,21 @@ class LoopLength:
   """What is known about the length of a `While` loop before it runs.
 
   Attributes:
-    counted: the iterations, or None if the condition depends on traced data or on state. If their number is symbolic,
-      the other attributes hold, too, for a loop that cannot be a scan.
+    counted: the iterations, or None if the condition depends on traced data or on state.
     bound: if the loop is not counted, the largest number of iterations that its condition allows, as declared by
       `maximum_iterations`; None if there is no such bound.
     room: if the loop is not counted, the number of iterations to make room for in lists. Unlike `bound`, it does not
       limit the loop: a loop that may `break` can run longer.
     reason: if the loop is not counted, why, for the log.
+    otherwise: if the number of iterations is symbolic, returns what is known apart from it, for a loop that cannot be a
+      scan.
   """
 
   counted: CountedLoop | None = None
   bound: int | None = None
   room: int | None = None
   reason: str = ""
+  otherwise: Callable[[], "LoopLength"] | None = None
 
 
 class Context(Protocol):

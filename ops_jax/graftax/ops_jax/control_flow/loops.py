@@ -4,17 +4,18 @@ Before a `While` runs, `ctx.loop_length` walks it with the values that are known
 (`graftax/convert/evaluation/loop_walk.py`). `_run_while` then takes the first of these that applies:
 
 1. The condition is known in every iteration, so the loop is *counted*. It becomes a `jax.lax.scan`, whose `xs` are the
-   counters: the loop variables that are known in every iteration (`_Loop.scan`). So does a loop that counts up to a
-   symbolic size, such as the length of a sequence (`graftax/convert/evaluation/symbolic_loops.py`), if one compiled
-   body serves all iterations. A loop of a known number of iterations is unrolled (`_Loop.unroll`)
+   counters: the loop variables that are known in every iteration (`_Loop.scan`). It is unrolled (`_Loop.unroll`)
    a) if an inner loop is counted only as long as the counters are known, as in `for i: for j in range(i)`, and the
       outer loop has at most 64 iterations;
    b) if an array changes its shape from one iteration to the next;
    c) if the body needs to know the value of a counter, for example as a size, and there are at most 64 iterations.
-2. The condition declares a bound, as `maximum_iterations` does with `counter < maximum and ...`, or the option
+2. The loop counts up to a symbolic size, such as the length of a sequence, which
+   `graftax/convert/evaluation/symbolic_loops.py` finds. It becomes a `scan` of that many steps, unless its body needs
+   to know values or shapes.
+3. The condition declares a bound, as `maximum_iterations` does with `counter < maximum and ...`, or the option
    `max_while_iterations` gives one. The loop becomes a `scan` of that many steps, each of which does nothing once the
    condition is false (`_Loop.bounded`). A declared bound above 10,000 is ignored.
-3. Otherwise the loop becomes a `while_loop` of `graftax.xla_call_module.lax_extras`, which has derivatives in every
+4. Otherwise the loop becomes a `while_loop` of `graftax.xla_call_module.lax_extras`, which has derivatives in every
    mode (`_Loop.while_loop`).
 
 A loop is not counted if its condition depends on traced data or on a variable, or if it has more than 50,000
@@ -120,12 +121,10 @@ def _run_while(
 ) -> tuple[Value, ...]:
   loop = _Loop(ctx, ctx.pure(body, input), input, length.counted)
   condition = ctx.detached(cond)
-  if length.counted is not None and length.counted.is_symbolic:
+  if length.counted is not None and length.otherwise is not None:
     results = _run_symbolic(loop, length.counted)
-    if results is not None:
-      return results
-    loop = _Loop(ctx, loop.body, input, None)
-  elif length.counted is not None:
+    return _run_while(ctx, input, cond, body, length.otherwise()) if results is None else results
+  if length.counted is not None:
     return _run_counted(loop, length.counted, condition)
   if ctx.pure(cond, input).written:
     raise UnsupportedOpError(
