@@ -31,7 +31,7 @@ from graftax.graphdef_ir import (
 from graftax.graphdef_ir import Tensor as ConstantTensor
 from graftax.graphdef_ir.errors import UnsupportedDTypeError
 
-__all__ = ["Builder", "Input", "Library"]
+__all__ = ["VARIANT_DTYPE", "Builder", "Input", "Library"]
 
 Input: TypeAlias = Any
 """An input of a node: a `Tensor`, or a number or array that becomes a constant; for a list argument, a list of them."""
@@ -343,11 +343,11 @@ def _has_dtype(item: Any) -> bool:
 
 
 # The dtype of tensors that numpy does not have, such as lists of tensors.
-_VARIANT = np.dtype("V1")
+VARIANT_DTYPE = np.dtype("V1")
 
 
 def _dtype(dtype: Any) -> DType:
-  if dtype == _VARIANT:
+  if dtype == VARIANT_DTYPE:
     return DType.VARIANT
   try:
     return DType.from_numpy(dtype)
@@ -356,4 +356,4 @@ def _dtype(dtype: Any) -> DType:
 
 
 def _numpy(dtype: DType) -> "np.dtype[Any]":
-  return _VARIANT if dtype == DType.VARIANT else dtype.numpy
+  return VARIANT_DTYPE if dtype == DType.VARIANT else dtype.numpy

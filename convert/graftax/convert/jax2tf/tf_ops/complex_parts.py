@@ -80,7 +80,7 @@ def _made(b: "Builder", op: str, inputs: Sequence["Input"], shape: Shape, attrs:
   if op != "Cast" or not isinstance(dtype, DType) or dtype.numpy.kind != "c":
     return None
   real = b.op("Cast", inputs[0], shape=shape, DstT=_dtype_of_parts(dtype.numpy))
-  return _joined(b, real, b.op("Sub", real, real, shape=shape))
+  return _joined(b, real, b.op("BroadcastTo", np.zeros((), real.dtype), b.shape(shape), shape=shape))
 
 
 def _cast(b: "Builder", x: "Input", attrs: dict[str, AttrValue], shape: Shape) -> Tensor:

@@ -160,6 +160,14 @@ def test_complex_numbers_are_parts(consumer):
     _program(jnp.fft.rfft, [x], "onnx")
 
 
+def test_infinite_real_numbers_have_no_imaginary_part():
+  def function(x):
+    y = x.astype(np.complex64)
+    return jnp.real(y), jnp.imag(y)
+
+  _check(function, np.float32([np.inf, -np.inf, np.nan, 1]))
+
+
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_fourier_transforms(consumer):
   x = np.random.default_rng(0).normal(size=(2, 6, 40)).astype(np.float32)

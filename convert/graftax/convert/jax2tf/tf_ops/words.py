@@ -135,6 +135,8 @@ def _cast_to(b: "Builder", x: Tensor, dtype: DType, shape: Shape) -> Tensor:
 
 def _words_of_floats(b: "Builder", x: Tensor, shape: Shape) -> Tensor:
   """Returns the words of floats that are not negative, and below 2**32."""
+  if x.dtype.itemsize > 4:
+    raise Unsupported(f"the converter to {b.library.consumer} does not cast {x.dtype} to uint32")
   numbers = _cast_to(b, x, DType.FLOAT, shape)
   high = b.op("Floor", b.op("Mul", numbers, np.float32(2.0**-_HALF), shape=shape), shape=shape)
   low = b.op("Sub", numbers, b.op("Mul", high, np.float32(1 << _HALF), shape=shape), shape=shape)

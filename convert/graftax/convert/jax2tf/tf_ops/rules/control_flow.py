@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.builder import VARIANT_DTYPE, Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import rule
 from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, full, reshape, scatter_update, select
@@ -165,7 +165,7 @@ def _apart(b: Builder, count: Tensor, before: Sequence[Tensor], after: Sequence[
   is_never = compare(b, "Less", count, 0)  # which the converter does not know
   return [
     b.op("SelectV2", is_never, full(b, x, 0), x, shape=x.shape)
-    if x.ref is not None and x.ref in refs and x.ref != ref and x.dtype.kind != "V"
+    if x.ref is not None and x.ref in refs and x.ref != ref and x.dtype != VARIANT_DTYPE
     else x
     for ref, x in zip(refs, after, strict=True)
   ]

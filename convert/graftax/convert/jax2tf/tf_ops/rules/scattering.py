@@ -227,7 +227,11 @@ def _extreme_by_mask(b: Builder, op: str, rows: _Rows) -> Tensor:
   def extreme(operand: jax.Array, updates: jax.Array, positions: jax.Array) -> jax.Array:
     mask = (positions == jnp.arange(height)).reshape(number, height, *(1 for _ in width))
     masked = jnp.where(mask, updates[:, None], neutral)
-    return jnp.minimum(operand, masked.min(0)) if is_least else jnp.maximum(operand, masked.max(0))
+    return (
+      jnp.minimum(operand, masked.min(0, initial=neutral))
+      if is_least
+      else jnp.maximum(operand, masked.max(0, initial=neutral))
+    )
 
   found = traced(b, extreme, [rows.operand, rows.updates, rows.positions])
   return transpose(b, reshape(b, found, rows.apart), list(np.argsort(rows.order)))
