@@ -89,7 +89,7 @@ class Lifted:
       results = self._evaluate(module.platforms.index(options.platform), *args)
     else:
       branches = {name: _Fixed(self._evaluate, index) for index, name in enumerate(module.platforms)}
-      # The default is for those who read the code: on a platform, JAX takes what has its name.
+      # The default runs on platforms that the module does not name; plain ops are written from it.
       default = branches.get("cpu", _Fixed(self._evaluate, 0))
       results = lax.platform_dependent(*args, default=default, **branches)
     is_chosen = module.has_platform_index and options.platform is not None

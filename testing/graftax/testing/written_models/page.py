@@ -22,9 +22,10 @@ _PAGE = """\
 # Models written as source
 
 Each model is written by `to_source`, run from its text in a process with jax and numpy alone, and compared with the
-function that it was written from. Differences are relative to the largest element: at most {value:.0e} for values, and
-{gradient:.0e} for derivatives with respect to parameters and inputs. "Same bits" counts models without any difference.
-Compiled programs have at most {most} times the instructions. `make written-models` writes this page.
+function that it was written from. Differences are relative to the largest element, or to 1 if that is larger: at most
+{value:.0e} for values, and {gradient:.0e} for derivatives with respect to parameters and inputs. "No difference" counts
+models whose results are equal as numbers. Compiled programs have at most {most} times the instructions. `make
+written-models` writes this page and goes on with the rows of an earlier run, which older code may have written.
 
 {versions}.
 
@@ -76,8 +77,8 @@ def summary_text(rows: Sequence[Row], names: Sequence[str]) -> str:
     rows: what was found.
     names: all models, also those that were not run.
   """
-  titles = ["", "models", "run", "refused", "failed", "written", "values equal", "same bits"]
-  titles += ["gradients equal", "same bits", f"at most {_MOST_INSTRUCTIONS} times", "right"]
+  titles = ["", "models", "run", "refused", "failed", "written", "values equal", "no difference"]
+  titles += ["gradients equal", "no difference", f"at most {_MOST_INSTRUCTIONS} times", "right"]
   cells: list[list[object]] = []
   for kind, title in [*_KINDS.items(), ("", "all")]:
     some = [row for row in rows if row["name"].startswith(kind)]
