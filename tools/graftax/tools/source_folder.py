@@ -225,7 +225,7 @@ def _type(value: Any) -> str:
 
 
 def _trained(variables: Mapping[str, Any], path: Sequence[str]) -> str:
-  """Returns whether the original model trains a parameter; one that is no variable is not trained."""
+  """Returns whether the original model trains a parameter; parameters that were constants are not."""
   return "yes" if getattr(variables.get("/".join(path)), "trainable", False) else "no"
 
 

@@ -89,7 +89,7 @@ class Folded:
     hints = self.functions[index].hints
     for mark, other in zip(self._marks[index], marks, strict=True):
       if mark in hints and hints[mark] != printed.hints.get(other):
-        hints[mark] = ""  # what one caller calls it is no name for others
+        hints[mark] = ""  # what one caller calls it does not fit the others
     self._index[id(source)] = self._by_key[key]
     self.instances[self._by_key[key]].append(source)
     # Each instance has parameters of its own.

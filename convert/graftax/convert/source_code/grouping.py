@@ -58,8 +58,8 @@ class Loop:
   carried: tuple[tuple[int, int], ...]
 
 
-# A scope with less than this is written where it is. In one with a single result, a call stands for several equations,
-# and a convolution takes several lines.
+# A scope with less than this is written where it is. In one with a single result, a call counts as more than one
+# equation, and a convolution takes several lines.
 _MIN_SIZE = 4
 _SIZES = {"call": 1.5, "conv_general_dilated": 3}
 

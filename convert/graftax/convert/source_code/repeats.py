@@ -140,7 +140,7 @@ def _numbered_parts(scope: tuple[str, ...], common: int) -> Iterator[tuple[str, 
   """Yields the beginnings of names that end in a number, such as `block_2` of `block_2_conv`."""
   for depth, name in enumerate(scope[common:], common):
     parts = tokens(name)
-    # Keras numbers its layers and calls of them, so that `dense_1_1` is no part of `dense_1`.
+    # Keras numbers its layers and calls of them, so that `dense_1_1` is not a part of `dense_1`.
     for i in range(1, len(parts)):
       if parts[i - 1][-1].isdigit() and not parts[i].isdigit():
         yield (*scope[:depth], *parts[:i])

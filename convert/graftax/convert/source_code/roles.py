@@ -85,7 +85,7 @@ def _name_carry(scan: Equation) -> None:
 def _operands(
   equation: Equation | None, op: str, functions: tuple[str, str], producers: _Producers
 ) -> tuple[Value, Value] | None:
-  """Returns the operands of two functions whose results an operation combines, in any order; "" is no function."""
+  """Returns the operands of two functions whose results an operation combines, in any order; "" means none."""
   if equation is None or equation.op != op:
     return None
   for operands in (equation.inputs, equation.inputs[::-1]):

@@ -56,7 +56,7 @@ def computed(
 
 
 def lacks_constants(b: "Builder") -> bool:
-  """Returns whether the consumer has no complex numbers, or only some that are not constants."""
+  """Returns whether the consumer cannot read complex constants."""
   consumer = b.library.consumer
   return consumer is not None and (b.lacks("Complex") or lacks_complex(consumer, "Const"))
 
@@ -65,7 +65,7 @@ def check(b: "Builder", op: str) -> None:
   """Checks that the consumer has an op of complex numbers.
 
   Raises:
-    Unsupported: it has not.
+    Unsupported: the consumer does not have the op.
   """
   if b.library.consumer is not None and lacks_complex(b.library.consumer, op):
     raise Unsupported(f"the converter to {b.library.consumer} does not read the op {op} of complex numbers")

@@ -69,7 +69,7 @@ def check_moves(op: str, consumer: str | None) -> None:
   """Checks that an op has the same words as its result for int32 and uint32.
 
   Raises:
-    Unsupported: it has not.
+    Unsupported: the op gives other words for uint32.
   """
   if op not in _MOVES:
     raise Unsupported(f"the converter to {consumer} does not read the op {op} of uint32")

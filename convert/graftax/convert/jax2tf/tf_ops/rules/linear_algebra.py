@@ -20,7 +20,7 @@ _MAX_PIVOTS = 64
 @rule("cholesky", ignores=("symmetrize_input",))
 def cholesky(b: Builder, x: Tensor) -> Tensor:
   """Returns the lower triangle. TensorFlow raises an error where JAX returns NaN."""
-  if b.lacks("Cholesky") and _is_known_and_real(x):
+  if b.lacks("Cholesky") and _is_real_of_known_size(x):
     return traced(b, substitution.cholesky, [x])
   return b.op("Cholesky", x, shape=x.shape)
 
@@ -38,7 +38,7 @@ def triangular_solve(
   unit_diagonal: bool,
 ) -> Tensor:
   """Returns the solution of a triangular system. TensorFlow raises an error if the diagonal has a zero."""
-  if b.lacks("MatrixTriangularSolve") and _is_known_and_real(a):
+  if b.lacks("MatrixTriangularSolve") and _is_real_of_known_size(a):
     if not left_side:  # x a = y is a^T x^T = y^T
       a, y = _swapped(b, a), _swapped(b, y)
     if transpose_a:
@@ -60,7 +60,7 @@ def triangular_solve(
   return found if left_side else _swapped(b, found)
 
 
-def _is_known_and_real(x: Tensor) -> bool:
+def _is_real_of_known_size(x: Tensor) -> bool:
   """Returns whether matrices are real, and their size does not depend on the arguments."""
   return x.is_float and isinstance(x.shape[-1], int)
 
