@@ -80,7 +80,7 @@ _Condition = Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Arra
 
 @register("While", "StatelessWhile", "XlaWhile", ignores=("output_shapes", "parallel_iterations"), int64_pairs="accept")
 def while_(
-  ctx: Context, input: UnconvertedList, *, cond: FunctionRef, body: FunctionRef, T: tuple[DType, ...] = ()
+  ctx: Context, input: UnconvertedList, *, cond: FunctionRef, body: FunctionRef, T: tuple[DType, ...]
 ) -> tuple[Value, ...]:
   """Returns the loop variables after `while cond(vars): vars = body(vars)`.
 
