@@ -16,9 +16,13 @@ __all__ = ["scope_repeats"]
 
 # Equations of a block that is worth a function, if it is there twice, and if it is there more often.
 _MIN_TWICE, _MIN_OFTEN = 12, 6
-_MAX_EQUATIONS = 20_000
+_MAX_EQUATIONS = 8_000
 # So many borders are tried between repeats, those that the fewest values pass first.
 _MOST_SHIFTS = 16
+# So many repeats are looked at closely, so that a program made for it cannot take long.
+_MOST_TRIES = 64
+# So often the equations before and after repeats are searched again.
+_MOST_DEPTH = 6
 # If more of the equations have numbered names for their parts, these say what belongs together.
 _MOST_IN_SCOPES = 0.5
 _NAMES = ("block", "stage", "section")
@@ -34,10 +38,10 @@ def scope_repeats(block: Block) -> None:
     _scope(equations, list(_NAMES))
 
 
-def _scope(equations: Sequence[Equation], names: list[str]) -> None:
-  """Finds the longest repeats of equations, and then those before and after it."""
-  found = _longest(equations)
-  if found is None or not names:
+def _scope(equations: Sequence[Equation], names: list[str], depth: int = 0) -> None:
+  """Finds the longest repeats of equations, and then those before and after them."""
+  found = _longest(equations) if names and depth < _MOST_DEPTH else None
+  if found is None:
     return
   start, period, count = found
   repeats = _cut(equations, start, period, count)
@@ -47,8 +51,8 @@ def _scope(equations: Sequence[Equation], names: list[str]) -> None:
     for number, repeat in enumerate(repeats):
       for equation in repeat:
         equation.scope = (*prefix, name, str(number), *equation.scope[len(prefix) :])
-  _scope(equations[:start], names)
-  _scope(equations[start + period * count :], names)
+  _scope(equations[:start], names, depth + 1)
+  _scope(equations[start + period * count :], names, depth + 1)
 
 
 def _longest(equations: Sequence[Equation]) -> tuple[int, int, int] | None:
@@ -56,12 +60,15 @@ def _longest(equations: Sequence[Equation]) -> tuple[int, int, int] | None:
   numbers: dict[object, int] = {}
   signs = np.array([numbers.setdefault(_sign(equation), len(numbers)) for equation in equations])
   crossing = _crossing(equations)
-  best, most = None, 0
+  best, most, tries = None, 0, _MOST_TRIES
   for period in range(_MIN_OFTEN, len(equations) // 2 + 1):
-    for start, stop in _runs(signs[period:] == signs[:-period]):
+    for start, stop in _runs(signs[period:] == signs[:-period], period):
       count = (stop - start) // period + 1
-      if count < 2 or (count == 2 and period < _MIN_TWICE) or count * period <= most:
+      if (count == 2 and period < _MIN_TWICE) or count * period <= most:
         continue
+      tries -= 1
+      if tries < 0:
+        return best
       shifted = _narrowest(equations, crossing, start, period, stop + period)
       if shifted is not None:
         best, most = (shifted[0], period, shifted[1]), count * period
@@ -72,10 +79,12 @@ def _cut(equations: Sequence[Equation], start: int, period: int, count: int) -> 
   return [equations[start + period * i : start + period * (i + 1)] for i in range(count)]
 
 
-def _runs(equal: np.ndarray) -> list[tuple[int, int]]:
-  """Returns where runs of true elements begin and end."""
+def _runs(equal: np.ndarray, least: int) -> list[tuple[int, int]]:
+  """Returns where runs of at least so many true elements begin and end."""
   edges = np.flatnonzero(np.diff(np.concatenate([[False], equal, [False]]).astype(np.int8)))
-  return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+  starts, stops = edges[::2], edges[1::2]
+  is_long = stops - starts >= least
+  return list(zip(starts[is_long].tolist(), stops[is_long].tolist(), strict=True))
 
 
 def _crossing(equations: Sequence[Equation]) -> np.ndarray:
