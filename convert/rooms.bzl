@@ -131,6 +131,7 @@ ROOMS = {
         ":planning",
         ":program",
         ":shown_names",
+        ":source_lines",
         ":sources",
         ":structures",
         ":trace_state",
@@ -209,11 +210,13 @@ ROOMS = {
     "shown_names": [],
     "source_code": [
         ":errors",
+        ":source_lines",
         "//graphdef_ir",
         "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],
+    "source_lines": ["@pypi//jax"],
     "sources": [
         ":_saved_model",
         ":annotated",

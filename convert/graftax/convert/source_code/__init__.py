@@ -3,6 +3,7 @@
 - `api`: `to_source`, and what it returns.
 - `program`: a program as data that the stages rewrite.
 - `reading`: reads a jaxpr.
+- `callbacks`: refuses calls back to Python.
 - `roles`: names values by what a program does with them.
 - `derivatives`: traces rules of `jax.custom_jvp` and `jax.custom_vjp` functions.
 - `simplifying`: the normal form.

@@ -1,6 +1,7 @@
 """Programs are written, run from their text and compared with the functions that they were written from."""
 
 import inspect
+import re
 import sys
 
 import jax
@@ -257,14 +258,33 @@ def test_the_text_imports_primitives_that_have_no_function():
   assert "from jax.extend.core import primitives\n" in text and "graftax" not in text.partition("\n")[2]
 
 
-def test_callbacks_are_refused_with_their_scope():
+def test_callbacks_are_refused_with_their_scopes_and_lines():
+  def step(x, _):
+    return jax.experimental.io_callback(np.sin, x, x), None
+
+  @jax.jit
+  def host(x):
+    return jax.pure_callback(np.cos, x, x)
+
   def fn(x):
     with jax.named_scope("logging"):
       jax.debug.print("{x}", x=x)
-    return x
+    jax.debug.callback(print, x)
+    with jax.named_scope("loop"):
+      x, _ = jax.lax.scan(step, x, None, length=2)
+    return host(x)
 
-  with pytest.raises(SourceError, match="debug.* in scope 'logging'"):
+  with pytest.raises(SourceError) as caught:
     to_source(fn, _X)
+  _, *places, _ = str(caught.value).splitlines()
+  # Until jax>=0.11: debug.print is a debug_callback.
+  shown = [place.replace(__file__, "FILE").replace("debug_print", "debug_callback").strip() for place in places]
+  assert [re.sub(r":\d+:\d+", "", place) for place in shown] == [
+    "debug_callback in scope 'logging' at FILE (test_callbacks_are_refused_with_their_scopes_and_lines.<locals>.fn)",
+    "debug_callback at FILE (test_callbacks_are_refused_with_their_scopes_and_lines.<locals>.fn)",
+    "io_callback in scope 'loop' at FILE (test_callbacks_are_refused_with_their_scopes_and_lines.<locals>.step)",
+    "pure_callback at FILE (test_callbacks_are_refused_with_their_scopes_and_lines.<locals>.host)",
+  ]
 
 
 def test_a_policy_of_ones_own_is_refused():

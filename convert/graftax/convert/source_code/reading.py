@@ -11,6 +11,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from jax.extend.core import Literal as JaxLiteral
 
 from graftax.convert.source_code import derivatives
+from graftax.convert.source_code.callbacks import callback_error, check_callbacks, is_callback
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.program import INSTANCE, Block, Equation, Literal, Operand, Rule, Settings, Value
 from graftax.convert.source_code.simplifying import simplify
@@ -33,7 +34,6 @@ _MAX_ELEMENTS = 16
 _SCOPE_PARTS = re.compile(r"/(?![^()]*\))")
 # In a lifted module: returns its operands, or raises on other platforms. It is left out, so that source runs on all.
 _PLATFORM_CHECK = "stablehlo_platform_check"
-_HOST = ("pure_callback", "io_callback", "debug_callback", "debug_print", "python_callback", "infeed", "outfeed")
 
 
 def read(
@@ -49,6 +49,7 @@ def read(
   Raises:
     SourceError: the program calls back to Python, or calls what only graftax can run.
   """
+  check_callbacks(closed)
   reader = Reader() if reader is None else reader
   reader.restart()
   block = reader.block(closed, list(inputs), ())
@@ -129,11 +130,9 @@ class Reader:
 
   def _equation(self, equation: Any, operands: list[Operand], outputs: list[Value], path: tuple[str, ...]) -> Equation:
     name, params = equation.primitive.name, dict(equation.params)
-    if name in _HOST or "callback" in name:
-      raise SourceError(
-        f"{name} in scope {'/'.join(path)!r}: calls back to Python, which is not source of this program. "
-        "Convert the part without callbacks, or remove debugging calls."
-      )
+    if is_callback(name):
+      # Of a rule of derivatives: `check_callbacks` has listed those of the program.
+      raise callback_error([f"{name} in scope {'/'.join(path)!r}"])
     if name in _RULES:
       # A stored gradient is a gradient of reverse mode only, although its equation may have a rule for forward mode.
       rule = self._rule(equation, "vjp" if self._is_stored(equation) else _RULES[name])
