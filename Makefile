@@ -73,9 +73,12 @@ check: $(READY)  ## format, lint, layers and types, without running the code
 	@status=0; for tool in "ruff format --check ." "ruff check ." "lint-imports" "mypy"; do \
 	  echo "== $$tool"; PYTHONPATH=tools/checks $(BIN)/$$tool || status=1; done; exit $$status
 
+# conftest.py puts long files first.
+DISTRIBUTED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 # $(call pytest_rings,WHICH): runs the tests that the marker expression WHICH selects, in both rings.
 pytest_rings = status=0; for ring in free tensorflow; do echo "== tests, ring $$ring, $(1)"; \
-	  $(BIN)/pytest --ring=$$ring -m $(1) -n $(WORKERS) --dist loadfile || [ $$? = 5 ] || status=1; done; exit $$status
+	  $(BIN)/pytest --ring=$$ring -m $(1) $(DISTRIBUTED) || [ $$? = 5 ] || status=1; done; exit $$status
 
 .PHONY: test
 test: $(READY)  ## the fast tests: first those without TensorFlow, then those with it
@@ -83,7 +86,7 @@ test: $(READY)  ## the fast tests: first those without TensorFlow, then those wi
 
 .PHONY: test-free
 test-free: $(READY)  ## the fast tests without TensorFlow
-	$(BIN)/pytest --ring=free -m "not slow" -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest --ring=free -m "not slow" $(DISTRIBUTED)
 
 .PHONY: floor
 floor:  ## the fast tests without TensorFlow with the oldest versions that the wheels declare, on Python 3.11 in .venv-floor
@@ -331,7 +334,7 @@ OP_EVIDENCE := build/op_evidence
 .PHONY: op-checks
 op-checks: $(READY)  ## check ops and programs against TensorFlow, and renew the table that docs/ops.md shows (an hour)
 	rm -rf $(OP_EVIDENCE)
-	GRAFTAX_OP_EVIDENCE=$(OP_EVIDENCE) $(BIN)/pytest -q --ring=tensorflow -m "not slow" -n $(WORKERS) --dist loadfile \
+	GRAFTAX_OP_EVIDENCE=$(OP_EVIDENCE) $(BIN)/pytest -q --ring=tensorflow -m "not slow" $(DISTRIBUTED) \
 	  -p graftax.testing.op_facts.recording $$(git grep -l check_raw_op -- 'ops_jax/*_test.py') \
 	  testing/graftax/testing/symbolic_shapes_test.py
 	$(BIN)/python -m graftax.testing.op_facts $(OP_EVIDENCE) --jobs $(WORKERS) \

@@ -13,6 +13,7 @@ import gc
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -43,6 +44,8 @@ hypothesis.settings.load_profile("repository")
 
 # A test with more combinations of parameters than this runs in part only under `make test`.
 _MOST_COMBINATIONS = 4
+# Slow tests take about this many times as long as others.
+_TIME_OF_SLOW_TESTS = 20
 _RINGS = ("all", "free", "tensorflow")
 _LIBRARIES = r"(?:tensorflow|tensorflow_hub|tf_keras|keras|tf2jax|jax\.experimental\.jax2tf)\b"
 _IMPORT = rf"(?:import\s+{_LIBRARIES}|from\s+{_LIBRARIES}|from\s+jax\.experimental\s+import\s+jax2tf\b)"
@@ -131,6 +134,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
   most_rows = config.getoption("most_rows")
   if most_rows is not None:
     _deselect_rows(config, items, groups.values(), most_rows)
+  if hasattr(config, "workerinput"):
+    _put_long_files_first(items)
+
+
+def _put_long_files_first(items: list[pytest.Item]) -> None:
+  """Sorts files by the time that they take, roughly: one that starts last would keep one of the workers busy alone."""
+  weights: Counter[Path] = Counter()
+  for item in items:
+    weights[item.path] += 1 if item.get_closest_marker("slow") is None else _TIME_OF_SLOW_TESTS
+  items.sort(key=lambda item: (-weights[item.path], item.path))
 
 
 def _mark_combinations(groups: Iterable[Sequence[pytest.Function]]) -> None:

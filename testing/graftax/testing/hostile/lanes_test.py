@@ -32,5 +32,5 @@ def test_a_few_files_of_each_kind_are_refused_or_read():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_of_every_template_are_refused_or_read(kind):
-  report = _report(cases_of([kind], 120, seed=50))
+  report = _report(cases_of([kind], 60, seed=50))
   assert not report.faults, report.groups()

@@ -27,7 +27,7 @@ from graftax.tools.benchmarks.networks import by_hand
 from graftax.tools.benchmarks.networks.drawing import draw
 from graftax.xla_call_module import with_compute_dtype
 
-__all__ = ["Row", "main", "measure"]
+__all__ = ["Row", "compare", "main", "measure"]
 
 # Any in this module: converted functions take and return nested structures.
 
@@ -67,10 +67,22 @@ class Row:
 
 def measure(folder: Path, network: str, dtype: str, batch: int, seconds: float) -> list[Row]:
   """Returns the rows of one network: forward and gradient."""
-  fn, stored = savedmodel_io.load(folder / network).convert("serve")
-  model = by_hand.NETWORKS[network]()
+  return compare(folder / network, by_hand.NETWORKS[network](), dtype, (batch, *_INPUTS[network]), seconds)
+
+
+def compare(saved: Path, model: Any, dtype: str, shape: tuple[int, ...], seconds: float) -> list[Row]:
+  """Returns the rows of a SavedModel and the same model in flax.
+
+  Args:
+    saved: the SavedModel's folder; its name is that of the network.
+    model: the flax module of `by_hand` with the same layers.
+    dtype: "float32" or "bfloat16".
+    shape: of the input.
+    seconds: how long to measure each row.
+  """
+  fn, stored = savedmodel_io.load(saved).convert("serve")
   params = {name: value.astype(_DTYPES[dtype]) for name, value in draw({k: v.shape for k, v in stored.items()}).items()}
-  x = jax.random.normal(jax.random.key(1), (batch, *_INPUTS[network]), _DTYPES[dtype])
+  x = jax.random.normal(jax.random.key(1), shape, _DTYPES[dtype])
 
   def ours(params: Any, x: Any) -> Any:
     return fn(params, x=x)[0]["y"]
@@ -83,7 +95,7 @@ def measure(folder: Path, network: str, dtype: str, batch: int, seconds: float) 
   }
   gradients = {side: jax.grad(_loss(function)) for side, function in functions.items()}
   return [
-    _row(network, dtype, batch, name, sides, (params, x), seconds)
+    _row(saved.name, dtype, shape[0], name, sides, (params, x), seconds)
     for name, sides in {"forward": functions, "gradient": gradients}.items()
   ]
 

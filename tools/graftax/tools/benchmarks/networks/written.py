@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FUNCTION_NAME", "INPUT_NAME", "NETWORKS", "main"]
+__all__ = ["FUNCTION_NAME", "INPUT_NAME", "NETWORKS", "lstm", "main", "write"]
 
 # Any in this module: Keras ships no type information.
 
@@ -19,10 +19,10 @@ def main() -> None:
   os.environ["KERAS_BACKEND"] = "tensorflow"
   _, folder, *names = sys.argv
   for name in names or NETWORKS:
-    _write(NETWORKS[name](), Path(folder) / name)
+    write(NETWORKS[name](), Path(folder) / name)
 
 
-def _write(model: Any, folder: Path) -> None:
+def write(model: Any, folder: Path) -> None:
   """Writes a model in inference mode, with zeros as weights."""
   import keras
   import tensorflow as tf
@@ -76,13 +76,13 @@ def _transformer() -> Any:
   return keras.Model(x, y)
 
 
-def _lstm() -> Any:
-  """Two LSTM layers of width 1,024 over 128 steps; input `[n, 128, 512]`."""
+def lstm(width: int = 1024, steps: int = 128, features: int = 512) -> Any:
+  """Two LSTM layers; input `[n, steps, features]`."""
   import keras
 
-  x = keras.Input([128, 512])
-  y = keras.layers.LSTM(1024, return_sequences=True, name="lstm_0")(x)
-  return keras.Model(x, keras.layers.LSTM(1024, name="lstm_1")(y))
+  x = keras.Input([steps, features])
+  y = keras.layers.LSTM(width, return_sequences=True, name="lstm_0")(x)
+  return keras.Model(x, keras.layers.LSTM(width, name="lstm_1")(y))
 
 
 NETWORKS: dict[str, Callable[[], Any]] = {
@@ -90,7 +90,7 @@ NETWORKS: dict[str, Callable[[], Any]] = {
   "resnet50": _resnet50,
   "mobilenet_v2": _mobilenet_v2,
   "transformer": _transformer,
-  "lstm": _lstm,
+  "lstm": lstm,
 }
 
 if __name__ == "__main__":
