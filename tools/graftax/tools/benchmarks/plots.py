@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graftax.graphdef_ir import optional_library
+from graftax.tools.benchmarks.runtimes.comparison import ratios_to_best
 from graftax.tools.benchmarks.stored import StoredBenchmark, StoredRun, store, stored_runs
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ __all__ = ["main", "page", "pictures"]
 
 _DOCS = Path(__file__).parents[4] / "docs"
 _OURS = "graftax"
-# They run models and compute no derivatives.
-_RUNTIMES = ("ONNX Runtime", "OpenVINO", "TFLite")
 # Of text, lines, bars of graftax, and bars of others, for a light and for a dark page.
 _COLORS = {
   "light": ("#1f2328", "#c8ccd1", "#2563b8", "#a3abb5"),
@@ -32,6 +31,7 @@ _COLORS = {
 }
 _MARKERS = {
   "graftax": "o",
+  "graftax, frozen": "*",
   "graftax, no options": ".",
   "TensorFlow": "s",
   "TensorFlow with XLA": "p",
@@ -42,7 +42,7 @@ _MARKERS = {
   "OpenVINO": "P",
   "TFLite": "X",
 }
-_HUES = ("#5a7d8c", "#b8860b", "#d98cb3", "#7b5ea7", "#3a8f5c", "#b0413e", "#8a9a2b", "#c46f2d", "#4c8fb5")
+_HUES = ("#5a7d8c", "#b8860b", "#d98cb3", "#7b5ea7", "#3a8f5c", "#b0413e", "#8a9a2b", "#c46f2d", "#4c8fb5", "#6b6b6b")
 _BAR_INCHES = 0.24
 _UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "us", 1e6))
 _HEAD = """# Benchmarks
@@ -99,10 +99,11 @@ def _table(run: StoredRun) -> list[str]:
   if _is_models(run):
     names = _contestants(run)
     rows = ([_number(row.medians.get(name, {}).get("time"), "time") for name in names] for row in run.benchmarks)
-    ratios = [_best_ratios(row) for row in run.benchmarks]
+    ratios = [ratios_to_best(_values(row, "time")) for row in run.benchmarks]
     titles = (row.title for row in run.benchmarks)
-    body = [f"| {title} | {' | '.join((*a, *b))} |" for title, a, b in zip(titles, rows, ratios, strict=True)]
-    heads = (*names, "to the best framework", "to the best runtime")
+    cells = (["" if ratio is None else f"{ratio:.2f}" for ratio in found.values()] for found in ratios)
+    body = [f"| {title} | {' | '.join((*a, *b))} |" for title, a, b in zip(titles, rows, cells, strict=True)]
+    heads = (*names, *ratios[0])
     return [f"| | {' | '.join(heads)} |", f"| --- |{' --: |' * len(heads)}", *body]
   lines = ["| | | time | memory |", "| --- | --- | --: | --: |"]
   for row in run.benchmarks:
@@ -111,18 +112,6 @@ def _table(run: StoredRun) -> list[str]:
       cells = [row.title if not position else "", name, _number(found.get("time"), "time"), _number(memory, "memory")]
       lines.append(f"| {' | '.join(cells)} |")
   return lines
-
-
-def _best_ratios(row: StoredBenchmark) -> tuple[str, str]:
-  """Returns our time relative to the fastest framework, and to the fastest runtime for inference alone."""
-  times = _values(row, "time")
-  runtimes = [time for name, time in times.items() if name in _RUNTIMES]
-  frameworks = [time for name, time in times.items() if not name.startswith(_OURS) and name not in _RUNTIMES]
-  return _ratio(times.get(_OURS), frameworks), _ratio(times.get(_OURS), runtimes)
-
-
-def _ratio(ours: float | None, others: Sequence[float]) -> str:
-  return "" if ours is None or not others else f"{ours / min(others):.2f}"
 
 
 def _number(value: float | None, quantity: str) -> str:

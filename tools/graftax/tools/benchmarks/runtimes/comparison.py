@@ -9,15 +9,21 @@ from rich import box
 from rich.table import Table
 
 from graftax.tools.benchmarks.benchmark import OURS
-from graftax.tools.benchmarks.runtimes.contestants import FRAMEWORKS, RUNTIMES
+from graftax.tools.benchmarks.runtimes.contestants import FRAMEWORKS, FROZEN, RUNTIMES
 from graftax.tools.benchmarks.runtimes.networks import NETWORKS
 from graftax.tools.benchmarks.runtimes.turns import Times
 
-__all__ = ["comparison_table", "is_busy", "ratio_to_best", "stored_rows"]
+__all__ = ["comparison_table", "is_busy", "ratios_to_best", "stored_rows"]
 
 # Any in this module: JSON.
 
 _REST, _BUSY = 0.05, 0.1
+# The best of a group is compared with the first of ours that was measured.
+_GROUPS = {
+  "the best framework": (FRAMEWORKS, (OURS,)),
+  "flax": (("flax",), (OURS,)),
+  "the best runtime": (RUNTIMES, (FROZEN, OURS)),
+}
 
 
 def comparison_table(rows: Sequence[Times]) -> Table:
@@ -25,14 +31,14 @@ def comparison_table(rows: Sequence[Times]) -> Table:
   names = list(dict.fromkeys(name for row in rows for name in row.seconds))
   table = Table(title="ms, median and half of the distance between the quartiles", box=box.SIMPLE_HEAD)
   table.add_column("", no_wrap=True)
-  for name in (*names, "to frameworks", "to runtimes", "others"):
+  for name in (*names, *(f"to {group}" for group in _GROUPS), "others"):
     table.add_column(name, justify="right")
   for row in rows:
     cells = [_cell(row.seconds.get(name)) for name in names]
-    ratios = [_ratio(ratio_to_best(row, group)) for group in (FRAMEWORKS, RUNTIMES)]
+    ratios = map(_ratio, _ratios(row).values())
     mark = "*" if is_busy(row) else ""
     table.add_row(f"{title(row.row)}{mark}", *cells, *ratios, f"{row.others:.0%}")
-  means = [_ratio(_mean(ratio_to_best(row, group) for row in rows)) for group in (FRAMEWORKS, RUNTIMES)]
+  means = [_ratio(_mean(column)) for column in zip(*(_ratios(row).values() for row in rows), strict=True)]
   table.add_section()
   table.add_row("geometric mean", *("" for _ in names), *means, "")
   return table
@@ -49,10 +55,22 @@ def is_busy(row: Times) -> bool:
   return not row.others <= _BUSY
 
 
-def ratio_to_best(row: Times, group: Iterable[str]) -> float | None:
-  """Returns our median relative to the smallest of a group; None if nobody of it runs the network."""
-  medians = [statistics.median(row.seconds[name]) for name in group if name in row.seconds]
-  return statistics.median(row.seconds[OURS]) / min(medians) if medians and OURS in row.seconds else None
+def ratios_to_best(medians: Mapping[str, float]) -> dict[str, float | None]:
+  """Returns our time relative to the smallest of each group; None if no one of it, or none of ours, was measured.
+
+  Args:
+    medians: contestant -> time of one run.
+  """
+  found: dict[str, float | None] = {}
+  for title, (others, ours) in _GROUPS.items():
+    mine = next((medians[name] for name in ours if name in medians), None)
+    times = [medians[name] for name in others if name in medians]
+    found[f"to {title}"] = None if mine is None or not times else mine / min(times)
+  return found
+
+
+def _ratios(row: Times) -> dict[str, float | None]:
+  return ratios_to_best({name: statistics.median(times) for name, times in row.seconds.items()})
 
 
 def stored_rows(rows: Sequence[Times]) -> list[dict[str, Any]]:

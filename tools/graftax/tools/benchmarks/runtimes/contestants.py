@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CONTESTANTS", "FRAMEWORKS", "RUNTIMES"]
+__all__ = ["CONTESTANTS", "FRAMEWORKS", "FROZEN", "RUNTIMES"]
 
 # Any in this module: arrays and functions of all frameworks.
 
@@ -24,6 +24,18 @@ def _graftax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
   from graftax.convert import compiler_options
 
   return _converted_by_graftax(folder, inputs, train, lambda traced: compiler_options(program=traced.jaxpr))
+
+
+def _graftax_frozen(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+  from graftax import savedmodel_io
+  from graftax.convert import compiler_options, freeze
+
+  _only_inference(train)
+  fn, params, _ = freeze(*savedmodel_io.load(folder / "saved_model").convert("serve"))
+  return _run_in_jax(
+    lambda params, *x: fn(params, **_named(x))[0]["y0"],
+    params, inputs, train, lambda traced: compiler_options(program=traced.jaxpr),
+  )  # fmt: skip
 
 
 def _graftax_without_options(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
@@ -204,13 +216,16 @@ def _tflite(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
 
 def _only_inference(train: bool) -> None:
   if train:
-    raise NotImplementedError("a runtime for inference alone")
+    raise NotImplementedError("it is for inference alone")
 
 
 FRAMEWORKS = ("TensorFlow", "TensorFlow with XLA", "TF2JAX", "Keras on JAX")
+# Runtimes know the weights when they compile, and so does this.
+FROZEN = "graftax, frozen"
 RUNTIMES = ("ONNX Runtime", "OpenVINO", "TFLite")
 CONTESTANTS: dict[str, _Contestant] = {
   "graftax": _graftax,
+  FROZEN: _graftax_frozen,
   "graftax, no options": _graftax_without_options,
   "TensorFlow": _tensorflow,
   "TensorFlow with XLA": _tensorflow_xla,

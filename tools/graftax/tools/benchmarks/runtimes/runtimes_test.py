@@ -12,7 +12,7 @@ from rich.console import Console
 
 from graftax.tools.benchmarks.runtimes import __main__ as command
 from graftax.tools.benchmarks.runtimes import workers
-from graftax.tools.benchmarks.runtimes.comparison import comparison_table, is_busy, ratio_to_best, stored_rows
+from graftax.tools.benchmarks.runtimes.comparison import comparison_table, is_busy, ratios_to_best, stored_rows
 from graftax.tools.benchmarks.runtimes.machine_load import Snapshot, busy_share, snapshot
 from graftax.tools.benchmarks.runtimes.turns import Times, disagreeing, measure_row
 from graftax.tools.benchmarks.runtimes.workers import Worker, WorkerError
@@ -118,10 +118,13 @@ _ROW = Times("mlp:4", {"graftax": [3e-3] * 5, "TensorFlow": [2e-3] * 5, "OpenVIN
 
 
 def test_ratios_are_to_the_best_of_each_group():
-  assert ratio_to_best(_ROW, ("TensorFlow", "TF2JAX")) == pytest.approx(1.5)
-  assert ratio_to_best(_ROW, ("OpenVINO",)) == pytest.approx(0.5)
-  assert ratio_to_best(_ROW, ("TFLite",)) is None
-  assert list(comparison_table([_ROW]).columns[-3].cells) == ["1.50", "1.50"]
+  medians = {"graftax": 3e-3, "TensorFlow": 2e-3, "TF2JAX": 4e-3, "OpenVINO": 6e-3}
+  ratios = {"to the best framework": pytest.approx(1.5), "to flax": None, "to the best runtime": pytest.approx(0.5)}
+  assert ratios_to_best(medians) == ratios
+  # Runtimes know the weights.
+  ratios["to the best runtime"] = pytest.approx(0.25)
+  assert ratios_to_best({**medians, "graftax, frozen": 1.5e-3}) == ratios
+  assert list(comparison_table([_ROW]).columns[-4].cells) == ["1.50", "1.50"]
 
 
 def test_rows_of_a_busy_machine_are_marked_and_stored_with_their_load():
