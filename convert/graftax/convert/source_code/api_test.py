@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
+from jax import export, lax
 from jax.extend.core import primitives
 
 from graftax.convert.errors import InputError
@@ -285,6 +285,21 @@ def test_callbacks_are_refused_with_their_scopes_and_lines():
     "io_callback in scope 'loop' at FILE (test_callbacks_are_refused_with_their_scopes_and_lines.<locals>.step)",
     "pure_callback at FILE (test_callbacks_are_refused_with_their_scopes_and_lines.<locals>.host)",
   ]
+
+
+def test_rules_of_derivatives_are_left_out_if_integers_have_none():
+  @jax.custom_jvp
+  def smaller(x, y):
+    return jnp.minimum(x, y)
+
+  @smaller.defjvp
+  def _(primals, tangents):
+    return smaller(*primals), np.zeros(primals[0].shape, jax.dtypes.float0)
+
+  (size,) = export.symbolic_shape("size")
+  source = to_source(lambda x: smaller(x, 2 * jnp.ones_like(x)), jax.ShapeDtypeStruct((size,), jnp.int32))
+  assert "custom_jvp" not in source.text
+  np.testing.assert_array_equal(source.function()(jnp.arange(4)), [0, 1, 2, 2])
 
 
 def test_a_policy_of_ones_own_is_refused():

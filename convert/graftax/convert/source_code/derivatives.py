@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-__all__ = ["TracedRule", "is_stored", "primal", "trace"]
+__all__ = ["TracedRule", "has_derivative", "is_stored", "primal", "trace"]
 
 # Any in this module: jaxprs, their variables and parameters of primitives, which JAX does not type.
 
@@ -59,6 +59,11 @@ def primal(equation: Any) -> ClosedJaxpr:
 def _inputs(equation: Any) -> tuple[list[Any], list[jax.ShapeDtypeStruct]]:
   inputs = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, Literal)))
   return inputs, [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
+
+
+def has_derivative(equation: Any) -> bool:
+  """Returns whether a function takes and returns floating-point numbers, so that its rule says something."""
+  return any(_is_inexact(v.aval) for v in equation.invars) and any(_is_inexact(v.aval) for v in equation.outvars)
 
 
 def trace(equation: Any, kind: str) -> TracedRule:
