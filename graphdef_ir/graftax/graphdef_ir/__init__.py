@@ -53,7 +53,7 @@ from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
 from graftax.graphdef_ir.passes.call_inlining import inline_calls
 from graftax.graphdef_ir.passes.control_flow_raising import raise_control_flow
 from graftax.graphdef_ir.passes.pruning import prune
-from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
+from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto, signature_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec, shape_to_proto
 from graftax.graphdef_ir.signatures import (
   OpArg,
@@ -136,6 +136,7 @@ __all__ = [
   "schema",
   "shape_to_proto",
   "signature_from_op_def",
+  "signature_to_proto",
   "tensor_spec",
   "topological_order",
   "traits_of",

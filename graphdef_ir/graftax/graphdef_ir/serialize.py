@@ -13,9 +13,9 @@ from graftax.graphdef_ir.errors import DanglingInputError, GraphError, OutputInd
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import shape_to_proto
-from graftax.graphdef_ir.signatures import OpSignature, OpSignatures
+from graftax.graphdef_ir.signatures import OpArg, OpAttr, OpSignature, OpSignatures
 
-__all__ = ["function_to_proto", "graph_to_proto", "node_to_proto"]
+__all__ = ["function_to_proto", "graph_to_proto", "node_to_proto", "signature_to_proto"]
 
 
 def graph_to_proto(graph: Graph) -> schema.GraphDef:
@@ -147,3 +147,37 @@ class _BodyNamer:
       if start <= ref.index < start + size:
         return f"{ref.node}:{argument}:{ref.index - start}"
     raise OutputIndexError(f"{self._where}: {str(ref)!r}: op {node.op!r} has no such output.")
+
+
+def signature_to_proto(signature: OpSignature) -> schema.OpDef:
+  """Returns the OpDef of an op, from which `signature_from_op_def` reads the signature again."""
+  return schema.OpDef(
+    name=signature.name,
+    input_arg=[_arg_to_proto(arg) for arg in signature.inputs],
+    output_arg=[_arg_to_proto(arg) for arg in signature.outputs],
+    attr=[_attr_def_to_proto(attr) for attr in signature.attrs.values()],
+    is_stateful=signature.is_stateful,
+    is_commutative=signature.is_commutative,
+  )
+
+
+def _arg_to_proto(arg: OpArg) -> "schema.OpDef.ArgDef":
+  return schema.OpDef.ArgDef(
+    name=arg.name,
+    type=0 if arg.dtype is None else arg.dtype.value,
+    type_attr=arg.type_attr or "",
+    number_attr=arg.number_attr or "",
+    type_list_attr=arg.type_list_attr or "",
+    is_ref=arg.is_ref,
+  )
+
+
+def _attr_def_to_proto(attr: OpAttr) -> "schema.OpDef.AttrDef":
+  message = schema.OpDef.AttrDef(name=attr.name, type=attr.type)
+  if attr.default is not None:
+    message.default_value.CopyFrom(attr_to_proto(attr.default))
+  if attr.allowed is not None:
+    message.allowed_values.CopyFrom(attr_to_proto(attr.allowed))
+  if attr.minimum is not None:
+    message.has_minimum, message.minimum = True, attr.minimum
+  return message

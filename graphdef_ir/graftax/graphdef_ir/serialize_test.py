@@ -17,8 +17,9 @@ from graftax.graphdef_ir.errors import (
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto
-from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
+from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto, signature_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
+from graftax.graphdef_ir.signatures import OpSignatures, signature_from_op_def
 
 _F = DType.FLOAT
 _SPLIT = Node("s", "Split", (TensorRef("axis"), TensorRef("x")), attrs={"num_split": 3, "T": _F})
@@ -100,3 +101,9 @@ def test_node_inputs_are_spelled_as_in_a_graph():
 def test_refs_that_cannot_be_spelled(nodes: tuple[Node, ...], ref: TensorRef, error: type[GraphError], message: str):
   with pytest.raises(error, match=message):
     function_to_proto(dataclasses.replace(_G, nodes=nodes, results=(Result("a", ref, _F),)))
+
+
+def test_op_defs_of_all_ops_are_read_as_the_same_signatures():
+  for signature in OpSignatures().values():
+    again = signature_from_op_def(schema.OpDef.FromString(signature_to_proto(signature).SerializeToString()))
+    assert again == signature, signature.name

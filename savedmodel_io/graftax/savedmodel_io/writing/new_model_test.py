@@ -235,6 +235,13 @@ def test_only_a_saved_model_is_replaced_and_only_if_asked_for(tmp_path):
   assert _call(tmp_path / "new/folders/m", "f", np.float32(3)) == 10
 
 
+def test_ops_of_other_libraries_keep_their_signatures(tmp_path):
+  program = load(_DATA / "golden/2026_11_23_text/tensorflow_2.21.0/text_bert_uncased").program()
+  write_saved_model(tmp_path / "m", {"f": program})
+  written = load(tmp_path / "m").program("f").signatures
+  assert written["CaseFoldUTF8"] == program.signatures["CaseFoldUTF8"]
+
+
 def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path, monkeypatch):
   write_saved_model(tmp_path / "m", {"f": _scale()})
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graftax.convert import Program
-from graftax.graphdef_ir import Function, function_to_proto, node_to_proto, schema
+from graftax.graphdef_ir import Function, OpSignatures, function_to_proto, node_to_proto, schema, signature_to_proto
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.objects.structured_encoding import encode_structure
 from graftax.savedmodel_io.objects.trackable_graph import OBJECT_GRAPH_KEY
@@ -85,6 +85,7 @@ def model_messages(content: ModelContent, tags: Sequence[str], tensorflow_versio
     meta_graph.object_graph_def.concrete_functions[name].CopyFrom(record)
   functions = [*(signature.function for signature in signatures), *captured.functions.values()]
   _fill_graph(meta_graph.graph_def, graph, library, functions)
+  meta_graph.meta_info_def.stripped_op_list.op.extend(_ops_of_libraries(meta_graph.graph_def, library))
   return ModelMessages(schema.SavedModel(saved_model_schema_version=_SCHEMA_VERSION, meta_graphs=[meta_graph]), tensors)
 
 
@@ -237,6 +238,18 @@ def _fill_graph(
   for name, gradient in gradients.items():
     message.library.registered_gradients.add(registered_op_type=name, gradient_func=gradient.function)
   message.versions.producer, message.versions.min_consumer = _PRODUCER, _MIN_CONSUMER
+
+
+def _ops_of_libraries(message: schema.GraphDef, library: MergedLibrary) -> list[schema.OpDef]:
+  """Returns the OpDefs of ops that TensorFlow does not have itself, such as those of TensorFlow Text, as it does."""
+  known = OpSignatures()
+  used = {node.op for nodes in (message.node, *(f.node_def for f in message.library.function)) for node in nodes}
+  found = []
+  for op in sorted(used - library.messages.keys()):
+    signature = None if op in known else next((p.signatures[op] for p in library.programs if op in p.signatures), None)
+    if signature is not None:
+      found.append(signature_to_proto(signature))
+  return found
 
 
 def _renamed(spec: Any, name: str) -> Any:
