@@ -90,6 +90,7 @@ ROOMS = {
     "host_split": [
         ":annotated",
         ":conversion",
+        ":errors",
         ":evaluation",
         ":host_ops",
         ":host_parts",
@@ -103,6 +104,7 @@ ROOMS = {
         ":variable",
         "//graphdef_ir",
         "//ops_jax",
+        "@pypi//dm-tree",
         "@pypi//jax",
         "@pypi//numpy",
     ],
@@ -210,6 +212,7 @@ ROOMS = {
     "shown_names": [],
     "source_code": [
         ":errors",
+        ":host_split",
         ":source_lines",
         "//graphdef_ir",
         "//xla_call_module",

@@ -37,6 +37,14 @@ ROOMS = {
         ":signatures",
         "//graphdef_ir",
     ],
+    "host_files": [
+        ":errors",
+        ":programs",
+        ":saved_model",
+        ":writing",
+        "//convert",
+        "//graphdef_ir",
+    ],
     "keras_files": [
         ":checkpoint",
         ":errors",

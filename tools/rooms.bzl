@@ -149,6 +149,13 @@ ROOMS = {
         ":op_report",
         "@pypi//rich",
     ],
+    "host_examples": [
+        ":array_files",
+        ":errors",
+        "//graphdef_ir",
+        "//savedmodel_io",
+        "@pypi//numpy",
+    ],
     "html": [
         ":model_comparison",
         ":model_report",
@@ -243,8 +250,11 @@ ROOMS = {
     ],
     "source_folder": [
         ":console",
+        ":errors",
+        ":host_examples",
         ":shape_options",
         "//convert",
+        "//graphdef_ir",
         "//hub_io",
         "//savedmodel_io",
         "@pypi//jax",

@@ -77,6 +77,7 @@ from graftax.convert.errors import (
 )
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.host_ops.registry import host_op_modules
+from graftax.convert.host_split.host_calls import HostArray, HostParts
 from graftax.convert.host_split.split import Split, split_program
 from graftax.convert.inference import FreezeReport, Frozen, freeze
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
@@ -121,6 +122,8 @@ __all__ = [
   "ForwardModeError",
   "FreezeReport",
   "Frozen",
+  "HostArray",
+  "HostParts",
   "IndexedSlices",
   "InputError",
   "InputStructure",

@@ -6,7 +6,8 @@ these and from Keras files.
 
 `save` writes JAX functions and their parameters as a SavedModel, `SavedModel.save` a model that was read with other
 values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint. `rewrite` writes a model for another
-TensorFlow or a converter, and `write_stablehlo` models and JAX functions for compilers.
+TensorFlow or a converter, and `write_stablehlo` models and JAX functions for compilers. `write_host_parts` writes what
+runs on the host around the source of a split model.
 
 `nest`, `unnest` and `rename` bring parameters into the form that other programs take, and `match` into a model that
 somebody else wrote. `read_safetensors`,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
   from graftax.savedmodel_io.export.input_specs import TensorSpecWithDefault, remove_signature_defaults
   from graftax.savedmodel_io.export.jax_module import JaxModule
   from graftax.savedmodel_io.export.serving_config import ServingConfig
+  from graftax.savedmodel_io.host_files import read_host_parts, write_host_parts
   from graftax.savedmodel_io.keras_files.read import is_keras_file, read_weights
   from graftax.savedmodel_io.matching.comparison import Comparison, LayerDifference
   from graftax.savedmodel_io.matching.layouts import Recipe
@@ -111,6 +113,7 @@ __all__ = [
   "partition_rules",
   "read_checkpoint",
   "read_weights",
+  "read_host_parts",
   "read_orbax",
   "read_safetensors",
   "remove_signature_defaults",
@@ -121,6 +124,7 @@ __all__ = [
   "unnest",
   "with_default_args",
   "write_checkpoint",
+  "write_host_parts",
   "write_orbax",
   "write_safetensors",
   "write_saved_model",
@@ -153,6 +157,7 @@ _LAZY = {
   "match": "matching.match",
   "maybe_enable_dtensor_export_on": "export.dtensor",
   "read_weights": "keras_files.read",
+  "read_host_parts": "host_files",
   "read_orbax": "parameters.orbax_checkpoints",
   "read_safetensors": "parameters.safetensors_files",
   "remove_signature_defaults": "export.input_specs",
@@ -161,6 +166,7 @@ _LAZY = {
   "shutdown_dtensor": "export.dtensor",
   "with_default_args": "export.batching",
   "write_checkpoint": "writing.checkpoint",
+  "write_host_parts": "host_files",
   "write_orbax": "parameters.orbax_checkpoints",
   "write_safetensors": "parameters.safetensors_files",
   "write_saved_model": "writing.new_model",

@@ -72,6 +72,12 @@ class SourceStyle(enum.StrEnum):
   NNX = "nnx"
 
 
+class HostCalls(enum.StrEnum):
+  """What source calls for the parts of a model that run on the host."""
+
+  GRAFTAX = "graftax"
+
+
 class RunHeadWith(enum.StrEnum):
   """What runs the head of a split model."""
 
@@ -458,6 +464,14 @@ def source_command(
     typer.Option("--constraint", metavar="CONDITION", help="What holds for sizes, such as 'width>=2'."),
   ] = None,
   style: Annotated[SourceStyle, typer.Option(help="Functions, or modules of flax.nnx.")] = SourceStyle.JAX,
+  host: Annotated[
+    HostCalls | None,
+    typer.Option(help="What the source calls for strings, tables of strings and images. Without it they are refused."),
+  ] = None,
+  inputs: Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", metavar="NAME=FILE", help="With --host, an example input as for `graftax run`."),
+  ] = None,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace source that is in the folder.")] = False,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
@@ -474,6 +488,8 @@ def source_command(
   - `graftax source my_model -o my_model_source --shape images=batch,224,224,3`
 
   - `graftax source my_model -o my_model_source --style nnx`
+
+  - `graftax source my_text_model -o my_text_source --host graftax -i text=sentences.txt`
   """
   from graftax.tools.console import remarks
   from graftax.tools.source_folder import write_source
@@ -487,6 +503,8 @@ def source_command(
     shapes=shapes or (),
     constraints=constraints or (),
     style=style.value,
+    host=None if host is None else "graftax",
+    inputs=inputs or (),
     force=force,
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )

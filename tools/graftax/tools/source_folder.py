@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import importlib.metadata
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +13,15 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from graftax.convert import MissingInputError, Source, to_source
+from graftax.convert import ConversionError, MissingInputError, Source, Split, to_source
+from graftax.graphdef_ir import GraftaxError, UnsupportedError
 from graftax.hub_io import load
-from graftax.savedmodel_io import SavedModel, write_safetensors
+from graftax.savedmodel_io import SavedModel, write_host_parts, write_safetensors
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress
+from graftax.tools.errors import CommandError
+from graftax.tools.host_examples import example_inputs, has_text, stored_array
 from graftax.tools.shape_options import SYMBOLIC, example_size, input_shapes
 
 __all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "signature_source", "write_source"]
@@ -26,6 +30,7 @@ __all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "sign
 
 MODEL_FILE = "model.py"
 CHECK_FILE = "check.py"
+HOST_FOLDER = "host"
 _PARAMETERS_FILE = "params.safetensors"
 # The first line of every text of `to_source`.
 _FIRST_LINE = '"""Written by graftax."""'
@@ -59,6 +64,8 @@ class SignatureSource:
     variables: the parameters of `function`.
     arguments: a shape and dtype for each input; open sizes are symbols.
     keys: a random key by the name of its argument, if the signature draws random numbers.
+    split: the parts of the signature, if some of them run on the host; `function` then has no strings.
+    examples: example inputs of a signature that is split.
   """
 
   source: Source
@@ -67,6 +74,8 @@ class SignatureSource:
   variables: Mapping[str, Any]
   arguments: Mapping[str, jax.ShapeDtypeStruct]
   keys: Mapping[str, Any]
+  split: Split | None = None
+  examples: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 def write_source(
@@ -79,6 +88,8 @@ def write_source(
   shapes: Sequence[str],
   constraints: Sequence[str] = (),
   style: Literal["jax", "nnx"] = "jax",
+  host: Literal["graftax"] | None = None,
+  inputs: Sequence[str] = (),
   force: bool,
   load_options: Mapping[str, Any] | None = None,
 ) -> WrittenSource:
@@ -97,11 +108,23 @@ def write_source(
     if Path(model.path).resolve().is_relative_to(out.resolve()):
       raise OutputExistsError(f"{out} holds the model {model.path!r} itself; choose another folder to write to.")
     bar.add_task("writing source", total=None)
-    found = signature_source(model, signature, batch=batch, shapes=shapes, constraints=constraints, style=style)
-    examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(found.arguments.items())}
-    outputs = jax.tree.leaves(jax.jit(found.function)(found.variables, **examples, **found.keys)[0])
+    found = signature_source(
+      model,
+      signature,
+      batch=batch,
+      shapes=shapes,
+      constraints=constraints,
+      style=style,
+      host=host,
+      inputs=inputs,
+    )
     with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
-      _write(folder, found, examples, outputs, _readme(str(handle), found, outputs, style), style)
+      if found.split is not None:
+        _write_split(folder, found, found.split, str(handle), style)
+      else:
+        examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(found.arguments.items())}
+        outputs = jax.tree.leaves(jax.jit(found.function)(found.variables, **examples, **found.keys)[0])
+        _write(folder, found, examples, outputs, _readme(str(handle), found, outputs, style), style)
   lines = found.source.text.splitlines()
   return WrittenSource(out, len(lines), sum(line.startswith(("def ", "class ")) for line in lines))
 
@@ -114,6 +137,8 @@ def signature_source(
   shapes: Sequence[str] = (),
   constraints: Sequence[str] = (),
   style: Literal["jax", "nnx"] = "jax",
+  host: Literal["graftax"] | None = None,
+  inputs: Sequence[str] = (),
 ) -> SignatureSource:
   """Returns a signature as source; arguments as in `write_source`.
 
@@ -121,9 +146,22 @@ def signature_source(
     GraftaxError: the signature cannot be converted, or is not source.
   """
   signature = model.default_entry if signature is None else signature
-  inputs = model.signatures[signature].inputs
-  arguments: dict[str, Any] = dict(input_shapes(inputs, batch=batch, shapes=shapes, constraints=constraints))
-  fn, variables = model.convert(signature)
+  entry = model.signatures[signature]
+  in_parts = functools.partial(
+    _split_source, model, signature, sizes=(batch, shapes, constraints), style=style, host=host, inputs=inputs
+  )
+  if has_text(entry):
+    return in_parts(model.split(signature))
+  arguments: dict[str, Any] = dict(input_shapes(entry.inputs, batch=batch, shapes=shapes, constraints=constraints))
+  try:
+    fn, variables = model.convert(signature)
+  except (UnsupportedError, ConversionError):
+    split = _split(model, signature)
+    if split is None:
+      raise
+    return in_parts(split)
+  if inputs:
+    raise CommandError(f"--input: nothing of signature {signature!r} runs on the host, so inputs are made up.")
   keys: dict[str, Any] = {}
   try:
     source = to_source(fn, dict(variables), style=style, **arguments)
@@ -131,6 +169,52 @@ def signature_source(
     keys = {fn.rng_name: jax.random.key(0)}
     source = to_source(fn, dict(variables), style=style, **arguments, **keys)
   return SignatureSource(source, signature, fn, variables, arguments, keys)
+
+
+def _split(model: SavedModel, signature: str) -> Split | None:
+  """Returns the parts of a signature that cannot be converted; None if it cannot be split either."""
+  try:
+    return model.split(signature)
+  except GraftaxError:
+    return None
+
+
+def _split_source(
+  model: SavedModel,
+  signature: str,
+  split: Split,
+  *,
+  sizes: tuple[str, Sequence[str], Sequence[str]],
+  style: Literal["jax", "nnx"],
+  host: Literal["graftax"] | None,
+  inputs: Sequence[str],
+) -> SignatureSource:
+  """Returns a signature that runs on the host in parts; `sizes` are the options for sizes, which it does not have."""
+  examples: dict[str, Any] = {}
+  if host is not None:
+    batch, shapes, constraints = sizes
+    if batch != SYMBOLIC or shapes or constraints:
+      raise CommandError(
+        "--batch, --shape, --constraint: sizes of a model with parts for the host are those of --input."
+      )
+    examples = _examples(model, signature, split, inputs)
+  keys: dict[str, Any] = {}
+  try:
+    source = to_source(split, host=host, style=style, **examples)
+  except MissingInputError:
+    keys = {split.head.inputs.free_name("rng"): jax.random.key(0)}
+    source = to_source(split, host=host, style=style, **examples, **keys)
+  return SignatureSource(source, signature, split.body, split.params, {}, keys, split, examples)
+
+
+def _examples(model: SavedModel, signature: str, split: Split, inputs: Sequence[str]) -> dict[str, np.ndarray]:
+  """Returns inputs that the head runs on."""
+  examples = example_inputs(model.signatures[signature], inputs)
+  try:
+    split.head(**examples)
+  except GraftaxError as e:
+    raise CommandError(f"the head does not run on the example inputs. Pass --input NAME=FILE for others. {e}") from e
+  return examples
 
 
 def _check_ours(out: Path) -> None:
@@ -154,12 +238,37 @@ def _write(
   readme: str,
   style: str,
 ) -> None:
-  source = found.source
-  (folder / MODEL_FILE).write_text(source.text, encoding="utf-8")
   imports = "from flax import nnx\n" if style == "nnx" else ""
   target = "inputs" if style == "nnx" else "arguments"
   key = f"    {target}.append(jax.random.key(0))  # the model draws random numbers\n" if found.keys else ""
   check = _template(CHECK_FILE).format(imports=imports, call=_template(f"call_{style}.py").format(key=key))
+  stored = [stored_array("input", name, value) for name, value in examples.items()]
+  stored += [stored_array("output", str(i), np.asarray(value)) for i, value in enumerate(outputs)]
+  _write_files(folder, found, check, readme, dict(stored))
+
+
+def _write_split(folder: Path, found: SignatureSource, split: Split, handle: str, style: str) -> None:
+  """Writes source with parts for the host, which are a folder of their own."""
+  source = found.source
+  assert source.host is not None
+  write_host_parts(folder / HOST_FOLDER, source.host)
+  key = next(iter(found.keys.values()), None)
+  results = jax.jit(split.body)(split.params, *split.head(**found.examples), rng=key)
+  outputs = {name: np.asarray(value) for name, value in split.tail(results).items()}
+  held = "model.Model(*trees)" if style == "nnx" else "*trees"
+  passed = "" if key is None else "jax.random.key(0), "
+  call = f"    results = model.{source.run}({held}, host, {passed}**inputs)"
+  check = _template("check_host.py").format(call=call)
+  stored = [stored_array("input", name, value) for name, value in found.examples.items()]
+  stored += [stored_array("output", name, value) for name, value in outputs.items()]
+  _write_files(folder, found, check, _host_readme(handle, found, outputs, style), dict(stored))
+
+
+def _write_files(
+  folder: Path, found: SignatureSource, check: str, readme: str, stored: Mapping[str, np.ndarray]
+) -> None:
+  source = found.source
+  (folder / MODEL_FILE).write_text(source.text, encoding="utf-8")
   (folder / CHECK_FILE).write_text(check, encoding="utf-8")
   (folder / "params.py").write_text(_template("params.py"), encoding="utf-8")
   (folder / "README.md").write_text(readme, encoding="utf-8")
@@ -167,9 +276,6 @@ def _write(
   write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
   if source.constants:
     write_safetensors(folder / "constants.safetensors", source.constants, metadata={"format": "jax"})
-  stored = {f"input/{value.dtype.name}/{name}": value for name, value in examples.items()}
-  results = [np.asarray(value) for value in outputs]
-  stored |= {f"output/{value.dtype.name}/{i}": value for i, value in enumerate(results)}
   np.savez(folder / "example.npz", allow_pickle=False, **stored)
 
 
@@ -199,29 +305,67 @@ def _example(spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
 
 def _readme(handle: str, found: SignatureSource, outputs: Sequence[Any], style: str) -> str:
   source = found.source
-  inputs = "\n".join(f"- `{_shown(name)}`: {_type(spec)}" for name, spec in found.arguments.items())
-  held = {"weights": _PARAMETERS_FILE} if source.tree else {}
-  held |= {"constants": "constants.safetensors"} if source.constants else {}
-  arrays = dict(_leaves(source.parameters(found.variables)))
-  names = "\n".join(
-    f"| `{_shown(new)}` | {_type(arrays[new])} | {_trained(found.variables, old)} | `{_shown('/'.join(old))}` |"
-    for new, old in _leaves(source.tree)
-  )
+  held = _held_files(source)
   return _template("README_nnx.md" if style == "nnx" else "README.md").format(
     model=_shown(Path(handle).name),
     signature=_shown(found.signature),
-    inputs=inputs,
+    inputs="\n".join(f"- `{_shown(name)}`: {_type(spec)}" for name, spec in found.arguments.items()),
     results="\n".join(f"- {_type(result)}" for result in outputs),
     arguments=", ".join([*(held if style == "jax" else ()), *_argument_names(source)]),
     files=", ".join(f'params.load("{file}")' for file in held.values()),
-    names=names,
+    names=_parameter_table(found),
     jax=importlib.metadata.version("jax"),
+  )
+
+
+def _host_readme(handle: str, found: SignatureSource, outputs: Mapping[str, np.ndarray], style: str) -> str:
+  source = found.source
+  assert source.host is not None
+  loaded = ", ".join(f'params.load("{file}")' for file in _held_files(source).values())
+  inputs = ", ".join(f"{name}={name}" if name.isidentifier() else f"**{{{name!r}: ...}}" for name in found.examples)
+  key = ["jax.random.key(0)"] if found.keys else []
+  arguments = [f"model.Model({loaded})"] if style == "nnx" else [loaded] if loaded else []
+  arrays = [
+    f"- `{array.name}`: {array.dtype}[{', '.join(map(str, array.shape))}]"
+    + ("" if array.value is None else f", always {list(array.value)}; it is in the text")
+    for array in source.host.arrays
+  ]
+  return _template("README_host.md").format(
+    model=_shown(Path(handle).name),
+    signature=_shown(found.signature),
+    name=source.name,
+    run=source.run,
+    imports="import jax\n" if key else "",
+    needs="jax, numpy and flax" if style == "nnx" else "jax and numpy",
+    arguments=", ".join([*arguments, "host", *key, _shown(inputs)]),
+    inputs_passed=_shown(inputs),
+    inputs="\n".join(f"- `{_shown(name)}`: {_type(value)}" for name, value in found.examples.items()),
+    host_ops="\n".join(f"- {part}: {_shown(', '.join(names))}" for part, names in source.host.ops.items() if names),
+    arrays="\n".join(arrays) or "none",
+    results="\n".join(f"- `{_shown(name)}`: {_type(value)}" for name, value in outputs.items()),
+    names=_parameter_table(found),
+    jax=importlib.metadata.version("jax"),
+  )
+
+
+def _held_files(source: Source) -> dict[str, str]:
+  """Returns the files of parameters and of constants, by the names of the variables that hold them."""
+  held = {"weights": _PARAMETERS_FILE} if source.tree else {}
+  return held | ({"constants": "constants.safetensors"} if source.constants else {})
+
+
+def _parameter_table(found: SignatureSource) -> str:
+  source = found.source
+  arrays = dict(_leaves(source.parameters(found.variables)))
+  return "\n".join(
+    f"| `{_shown(new)}` | {_type(arrays[new])} | {_trained(found.variables, old)} | `{_shown('/'.join(old))}` |"
+    for new, old in _leaves(source.tree)
   )
 
 
 def _type(value: Any) -> str:
   """Returns the dtype and the shape of an array, as `float32[batch, 3]`."""
-  return f"{value.dtype.name}[{', '.join(map(str, value.shape))}]"
+  return f"{'strings' if value.dtype == object else value.dtype.name}[{', '.join(map(str, value.shape))}]"
 
 
 def _trained(variables: Mapping[str, Any], path: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 - `carriers`: What travels between the parts of a split program besides arrays: known values, and strings as bytes.
 - `host_function`: Runs a program on the host: strings and tables in NumPy, numbers by JAX's lowerings.
+- `host_calls`: Head and tail around a numeric part that is somewhere else, such as in source.
 - `segment_sizes`: Gives segment reductions their number of segments as an input, so that only it has to be known.
 - `split`: Splits a program into a part for the host, a numeric part in JAX, and a part for the host after it.
 """

@@ -63,11 +63,18 @@ class Head:
       InputError: the arguments do not fit the signature.
       InvalidInputError: a value is malformed, as it would be in TensorFlow.
     """
+    return tuple(map(_for_body, self.values(*args, **kwargs), self.known))
+
+  def values(self, *args: Any, **kwargs: Any) -> Sequence[Value]:
+    """Returns the results of the head as they are in TensorFlow; see `__call__`."""
+    return self.function(self.flat_inputs(*args, **kwargs))
+
+  def flat_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+    """Returns the arguments of a call as flat tensors, checked against the signature."""
     with jax.enable_x64(True):
-      flat = flatten_call(
+      return flatten_call(
         self.inputs, args, kwargs, function=self.name, strict_shape_check=True, strict_dtype_check=False
       )
-    return tuple(map(_for_body, self.function(flat), self.known))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)

@@ -16,6 +16,7 @@
 - `spelling`: expressions of operations.
 - `printing`: statements of functions.
 - `naming`: names of functions, parameters and values.
+- `split_source`: the numeric part of a split program, with calls of graftax around it.
 - `layout`: lays out a module.
 - `errors`: the error of a program that is not source.
 """

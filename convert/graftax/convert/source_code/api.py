@@ -1,6 +1,7 @@
 """`to_source`: a JAX function as a module of Python."""
 
 import ast
+import contextlib
 import dataclasses
 import inspect
 import re
@@ -12,8 +13,11 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import InconclusiveDimensionOperation
 
 from graftax.convert.errors import InputError
+from graftax.convert.host_split.host_calls import HostParts, examined_arrays, host_parts
+from graftax.convert.host_split.split import Split
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop, Scopes, grouped
@@ -30,6 +34,8 @@ from graftax.convert.source_code.reading import Reader, read
 from graftax.convert.source_code.repeats import scope_repeats
 from graftax.convert.source_code.roles import name_roles
 from graftax.convert.source_code.spelling.choosing import Speller
+from graftax.convert.source_code.split_source import array_specs, host_error, numeric_part, with_host_calls
+from graftax.graphdef_ir import GraftaxError
 
 __all__ = ["Source", "to_source"]
 
@@ -50,6 +56,8 @@ class Source:
     constants: arrays that are too large for a text, by name. If there are any, the function or the class takes them
       as the argument after the parameters.
     recovered: the share of the program's operations that became calls such as `jax.nn.softmax`, from 0 to 1.
+    host: of a split program, what runs on the host, for the function `run` of the text; else None.
+    run: the name of the function in the text that takes parameters, `host` and the inputs of a split program; else "".
   """
 
   text: str
@@ -58,6 +66,8 @@ class Source:
   constants: dict[str, np.ndarray]
   recovered: float
   _frozen: dict[str, np.ndarray]
+  host: HostParts | None = None
+  run: str = ""
 
   def parameters(self, values: Mapping[str, Any] | None = None) -> Any:
     """Returns parameters for the function in the text, or for the class.
@@ -89,10 +99,11 @@ class Source:
 
 
 def to_source(
-  fn: Callable[..., Any],
+  fn: Callable[..., Any] | Split,
   *example_args: Any,
   style: Literal["jax", "nnx"] = "jax",
   name: str = "model",
+  host: Literal["graftax"] | None = None,
   **example_kwargs: Any,
 ) -> Source:
   """Returns a JAX function as Python that imports only jax and numpy, and flax if modules are asked for.
@@ -103,18 +114,24 @@ def to_source(
   of the platform in lifted modules are left out.
 
   Args:
-    fn: any function that JAX can trace, such as a converted function.
-    *example_args: arrays, `jax.ShapeDtypeStruct`s or pytrees of them. Symbolic sizes stay open.
+    fn: any function that JAX can trace, such as a converted function; or a split model, see `host`.
+    *example_args: arrays, `jax.ShapeDtypeStruct`s or pytrees of them. Symbolic sizes stay open. For a split model they
+      are the inputs of its head, without parameters. The head runs on them, on twice as many and on the first one;
+      sizes that differ are open.
     style: "jax": functions of parameters and arrays; or "nnx": modules of flax.nnx. A module is made of parameters and
       called with the other arguments. Variables that are trained are `nnx.Param`s, and others `nnx.BatchStat`s if they
       are named as moving statistics, or `nnx.Variable`s. If `fn` returns new values of parameters, a call assigns them.
     name: of the function in the text. The class of a module has its words with capital letters.
+    host: "graftax": write the numeric part of a split model, such as `SavedModel.split` returns, and a function `run`
+      that calls `Source.host` before and after it. By default such models are refused, because `host` needs graftax.
     **example_kwargs: arguments that are passed by name.
 
   Raises:
-    InputError: `name` cannot be the name of a function, or `style` is unknown.
-    SourceError: `fn` calls back to Python, runs what only graftax can run, is nested too deep, or has arguments or
-      results that are not dicts, lists, tuples, None and arrays.
+    InputError: `name` cannot be the name of a function, `style` or `host` is unknown, or examples of a split model do
+      not fit it.
+    ConversionError: the numeric part of a split model takes something else than arrays of JAX.
+    SourceError: `fn` is split and `host` is left out, or `fn` calls back to Python, runs what only graftax can run, is
+      nested too deep, or has arguments or results that are not dicts, lists, tuples, None and arrays.
 
   Example:
     >>> import jax.numpy as jnp
@@ -147,11 +164,17 @@ def to_source(
   """
   if style not in ("jax", "nnx"):
     raise InputError(f"style={style!r}: expected 'jax' or 'nnx'")
+  if host not in (None, "graftax"):
+    raise InputError(f"host={host!r}: expected 'graftax' or None")
   is_module = style == "nnx"
   name = checked_name(name)
   name = class_name(name) if is_module else name
   try:
-    return _source(_Program(fn, example_args, example_kwargs), name, is_module)
+    if not isinstance(fn, Split):
+      return _source(_Program(fn, example_args, example_kwargs), name, is_module)
+    if host is None:
+      raise host_error(fn)
+    return _split_source(fn, example_args, example_kwargs, name, is_module)
   except RecursionError as e:
     raise SourceError(
       f"the program is nested deeper than Python's recursion limit of {sys.getrecursionlimit()} calls allows; "
@@ -159,7 +182,24 @@ def to_source(
     ) from e
 
 
-def _source(program: "_Program", name: str, is_module: bool) -> Source:
+def _split_source(split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], name: str, is_module: bool) -> Source:
+  """Returns the source of a split program. Sizes that cannot be open are those of the examples."""
+  rng_name = split.head.inputs.free_name("rng")
+  keys = {"rng": kwargs[rng_name]} if rng_name in kwargs else {}
+  inputs = {key: value for key, value in kwargs.items() if key != rng_name or key in split.head.inputs.arguments}
+
+  def source(open_sizes: Literal["all", "batch", "none"]) -> Source:
+    parts = host_parts(split, examined_arrays(split, args, inputs, open_sizes=open_sizes))
+    program = _Program(numeric_part(split, parts), [split.params, *array_specs(parts.arrays)], keys)
+    return _source(program, name, is_module, parts)
+
+  for open_sizes in ("all", "batch"):
+    with contextlib.suppress(InconclusiveDimensionOperation, GraftaxError, TypeError, ValueError, NotImplementedError):
+      return source(open_sizes)
+  return source("none")
+
+
+def _source(program: "_Program", name: str, is_module: bool, host: HostParts | None = None) -> Source:
   """Returns the source, with functions of the scopes that are worth one."""
   dissolved: frozenset[tuple[str, ...]] = frozenset()
   recovery, speller = Recovery(), Speller()
@@ -184,7 +224,7 @@ def _source(program: "_Program", name: str, is_module: bool) -> Source:
       break
     dissolved |= small
   share = sum(parts for _, parts in recovery.found) / max(1, count)
-  return _written(folded, main, constants, frozen, name, kinds if is_module else None, min(1.0, share))
+  return _written(folded, main, constants, frozen, name, kinds if is_module else None, min(1.0, share), host)
 
 
 # A function that is called once is written where it is called, if it is this short.
@@ -472,6 +512,7 @@ def _written(
   name: str,
   kinds: Mapping[tuple[str, ...], str] | None,
   recovered: float,
+  host: HostParts | None,
 ) -> Source:
   """Chooses names and lays out the module of Python.
 
@@ -483,6 +524,7 @@ def _written(
     name: of the outermost function, or class.
     kinds: if functions with parameters are classes, the kind of each parameter.
     recovered: as in `Source`.
+    host: as in `Source`.
   """
   names = function_names(folded, name)
   find_keys = keys_of if kinds is None else module_keys
@@ -532,10 +574,14 @@ def _written(
         _put(out, key, tree(folded.resolve(sub), folded.by_instance[id(sub)]))
     return out
 
+  run = ""
+  if host is not None:
+    run, calls = with_host_calls(definitions, name, host)
+    definitions += calls
   called = {n.id for d in definitions for n in ast.walk(d) if isinstance(n, ast.Name)}
   definitions = [*(helper_definition(helper) for helper in WRITTEN if helper in called), *definitions]
   text = laid_out(_imports(definitions), definitions, "Written by graftax.")
-  return Source(text, name, tree(main, main), others, recovered, frozen)
+  return Source(text, name, tree(main, main), others, recovered, frozen, host, run)
 
 
 def _parameters(name: str, keys: tuple[list[tuple[str, ...]], list[tuple[str, ...]]]) -> dict[str, ast.expr]:

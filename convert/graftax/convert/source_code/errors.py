@@ -6,4 +6,4 @@ __all__ = ["SourceError"]
 
 
 class SourceError(UnsupportedError):
-  """A program has parts that Python source with JAX alone does not have, such as calls back to Python."""
+  """A program has parts that source with JAX alone does not have, such as calls back to Python or work with strings."""

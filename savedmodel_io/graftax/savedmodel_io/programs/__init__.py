@@ -4,5 +4,6 @@
 - `closure`: captures and custom gradients of a function.
 - `trace_choice`: chooses among the traces of a function by the arguments of a call.
 - `tables`: lookup tables and other resources as constants.
+- `model_nodes`: nodes in place of captured models of SentencePiece.
 - `tensorflow_head`: the head of a split model, run by TensorFlow.
 """

@@ -1,6 +1,5 @@
 """The head of a split model, run by TensorFlow."""
 
-import dataclasses
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -8,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from graftax.convert import InputError, Program, SentencePieceModel
+from graftax.convert import InputError, Program
 from graftax.graphdef_ir import (
   GraftaxError,
   LibraryNotFoundError,
   Node,
-  TensorRef,
   op_signature,
   outside_access,
   reachable_functions,
 )
 from graftax.savedmodel_io.errors import UnsafeOpError
 from graftax.savedmodel_io.export._tensorflow import import_tensorflow
+from graftax.savedmodel_io.programs.model_nodes import with_models_as_nodes
 from graftax.savedmodel_io.writing.new_model import write_saved_model
 
 __all__ = ["TensorFlowFunction"]
@@ -54,7 +53,7 @@ class TensorFlowFunction:
     self._tf = import_tensorflow("running the head of a split model with TensorFlow")
     with tempfile.TemporaryDirectory() as folder:
       path = Path(folder, _NAME)
-      write_saved_model(path, {_NAME: _with_models_as_nodes(program)})
+      write_saved_model(path, {_NAME: with_models_as_nodes(program)})
       # Tables and variables live as long as the loaded object.
       self._loaded = self._load(str(path))
 
@@ -149,26 +148,3 @@ def _array(tensor: Any) -> np.ndarray:
     array[()] = value
     return array
   return np.asarray(value)
-
-
-def _with_models_as_nodes(program: Program) -> Program:
-  """Returns the program with nodes that make the models of SentencePiece that it captures."""
-  function = program.function
-  start = len(function.parameters) - len(program.captures)
-  pairs = list(zip(function.parameters[start:], program.captures, strict=True))
-  made = [
-    Node(f"{p.name}/model", "SentencepieceOp", (), attrs={"model": c.data})
-    for p, c in pairs
-    if isinstance(c, SentencePieceModel)
-  ]
-  kept = [(p, c) for p, c in pairs if not isinstance(c, SentencePieceModel)]
-  renamed = {TensorRef(node.name.removesuffix("/model")): TensorRef(node.name) for node in made}
-  nodes = tuple(
-    dataclasses.replace(node, inputs=tuple(renamed.get(ref, ref) for ref in node.inputs)) for node in function.nodes
-  )
-  parameters = (*function.parameters[:start], *(p for p, _ in kept))
-  return dataclasses.replace(
-    program,
-    function=dataclasses.replace(function, parameters=parameters, nodes=(*made, *nodes)),
-    captures=tuple(c for _, c in kept),
-  )

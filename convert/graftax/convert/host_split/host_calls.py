@@ -1,0 +1,388 @@
+"""`HostParts`: head and tail of a program whose numeric part is somewhere else, such as in source."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import tree
+
+from graftax.convert.errors import ConversionError, InputError
+from graftax.convert.host_parts.parts import find_parts
+from graftax.convert.host_split.host_function import HostFunction, plan_host_function
+from graftax.convert.host_split.split import Head, Split, Tail
+from graftax.convert.program import Program
+from graftax.convert.structures.nested import InputStructure, OutputStructure, leaf_specs
+from graftax.convert.subgraph import inlined
+from graftax.graphdef_ir import GraftaxError, Node, Result, TensorRef, TensorSpec, traits_of
+from graftax.ops_jax import Value, canonical_dtype, fits_jax_dtype
+
+__all__ = ["HostArray", "HostParts", "examined_arrays", "host_nodes", "host_parts"]
+
+# Any in this module: arguments and results are the caller's own nested structures.
+
+# Values that are fixed in the numeric part have at most this many elements.
+_MAX_FIXED = 1024
+_ADVICE = "Write the numeric part again, with examples of such inputs."
+_CALLS = re.compile(r"(?i)^((stateful)?partitionedcall|identity|readvariableop)(_\d+)?$")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostArray:
+  """An array that the head computes for the numeric part.
+
+  Attributes:
+    name: what the numeric part calls it.
+    dtype: the name of the dtype in which the numeric part takes it.
+    shape: sizes. A name is a size that is open; sizes of one name are equal.
+    value: if shapes in the numeric part depend on the value, the integers that it was made for; a name is an open size.
+  """
+
+  name: str
+  dtype: str
+  shape: tuple[int | str, ...]
+  value: tuple[int | str, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HostParts:
+  """The parts of a program that run on the host, without TensorFlow, around a numeric part that is somewhere else.
+
+  Attributes:
+    before: computes arrays for the numeric part.
+    after: computes the results of the program.
+    arrays: the arrays that the numeric part was made for.
+    results: the names of the results of the numeric part.
+  """
+
+  before: Head
+  after: Tail
+  arrays: tuple[HostArray, ...]
+  results: tuple[str, ...]
+
+  def __repr__(self) -> str:
+    return f"HostParts({self.before.name!r}, {[array.name for array in self.arrays]} -> {list(self.results)})"
+
+  def head(self, *args: Any, **kwargs: Any) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:
+    """Returns the arrays for the numeric part, and what the tail takes besides its results.
+
+    Args:
+      *args: the arguments of the program. Strings are `str`, `bytes`, or lists or arrays of them.
+      **kwargs: the same by name.
+
+    Raises:
+      InputError: the arguments do not fit the signature, or the numeric part was not made for the arrays of these.
+      InvalidInputError: a value is malformed, as it would be in TensorFlow.
+    """
+    values = self.before.values(*args, **kwargs)
+    sizes: dict[str, int] = {}
+    count = len(self.arrays)
+    pairs = list(zip(values[:count], self.arrays, strict=True))
+    given = tuple(self._checked(value, array, sizes) for value, array in pairs if array.value is None)
+    for value, array in pairs:
+      if array.value is not None:
+        self._check_known(value, array, sizes)
+    return given, tuple(values[count:])
+
+  def tail(self, results: Mapping[str, Any], rest: Sequence[Any]) -> Any:
+    """Returns the results of the program. Strings are arrays of `bytes`.
+
+    Args:
+      results: the results of the numeric part by name.
+      rest: the second result of `head`.
+
+    Raises:
+      InputError: a result is missing.
+    """
+    missing = [name for name in self.results if name not in results]
+    if missing:
+      raise InputError(f"{self.before.name}: the results {missing} are missing; the tail takes {list(self.results)}.")
+    return self.after(([*(results[name] for name in self.results), *rest], None))
+
+  @property
+  def ops(self) -> dict[str, tuple[str, ...]]:
+    """The names of TensorFlow's ops that only the host runs, by "head" and "tail"."""
+    nodes = host_nodes(self.before.function, self.after.function)
+    return {part: tuple(sorted({node.op for node in found})) for part, found in nodes.items()}
+
+  def programs(self) -> tuple[Program, Program]:
+    """Returns head and tail as programs, from which `from_programs` makes them again.
+
+    Raises:
+      ConversionError: TensorFlow runs the head.
+    """
+    function = self.before.function
+    if not isinstance(function, HostFunction):
+      raise ConversionError(f"{self.before.name}: TensorFlow runs the head; split the program without it.")
+    head = dataclasses.replace(function.program, name="head", inputs=self.before.inputs)
+    return head, self._tail_program()
+
+  @classmethod
+  def from_programs(cls, head: Program, tail: Program, arrays: Sequence[HostArray]) -> "HostParts":
+    """Returns the parts that `programs` gave; `arrays` are those of the parts.
+
+    Raises:
+      UnsupportedOpError: an op cannot run on the host.
+      ConversionError: the programs do not fit the arrays.
+    """
+    num_rest = len(head.function.results) - len(arrays)
+    names = list(tail.inputs.arguments)
+    if not 0 <= num_rest <= len(names):
+      raise ConversionError(
+        f"head and tail do not fit: the head has {len(head.function.results)} results for {len(arrays)} arrays and "
+        f"{len(names)} inputs of the tail."
+      )
+    before = Head(plan_host_function(head), head.inputs, head.name, (False,) * len(head.function.results))
+    dtypes = tuple(spec.dtype.base for spec in tail.inputs.specs)
+    after = Tail(plan_host_function(tail), tail.outputs, tuple(_sources(tail)), dtypes)
+    return cls(before, after, tuple(arrays), tuple(names[: len(names) - num_rest]))
+
+  def _tail_program(self) -> Program:
+    """Returns the tail with all results, also those that it takes and returns as they are."""
+    program = self.after.function.program
+    parameters = program.function.parameters
+    results = [
+      program.function.results[i]
+      if on_host
+      else Result(f"given_{i}", TensorRef(parameters[i].name), parameters[i].dtype)
+      for on_host, i in self.after.sources
+    ]
+    named = [dataclasses.replace(result, name=f"result_{i}") for i, result in enumerate(results)]
+    num_rest = len(self.after.dtypes) - len(self.results)
+    names: list[str] = list(self.results)
+    names += (_free(f"rest_{i}", names) for i in range(num_rest))
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    inputs = InputStructure(
+      program.inputs.specs, {}, inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    )
+    return dataclasses.replace(
+      program,
+      name="tail",
+      function=dataclasses.replace(program.function, results=tuple(named)),
+      inputs=inputs,
+      outputs=self.after.outputs,
+    )
+
+  def _checked(self, value: Value, array: HostArray, sizes: dict[str, int]) -> np.ndarray:
+    """Returns a value with the dtype of an array, if it fits."""
+    found = np.asarray(value)
+    fits = len(found.shape) == len(array.shape) and all(
+      size == (sizes.setdefault(wanted, size) if isinstance(wanted, str) else wanted)
+      for size, wanted in zip(found.shape, array.shape, strict=True)
+    )
+    if not fits:
+      of = f" with {sizes}" if sizes else ""
+      raise InputError(
+        f"{self.before.name}: the head computes {array.name!r} with the shape {_shape(found.shape)}, and the numeric "
+        f"part was made for {_shape(array.shape)}{of}. {_ADVICE}"
+      )
+    if any(isinstance(wanted, str) and not sizes[wanted] for wanted in array.shape):
+      raise InputError(
+        f"{self.before.name}: the head computes {array.name!r} with the shape {_shape(found.shape)}, and open sizes of "
+        f"the numeric part, {_shape(array.shape)}, are at least 1. Pass inputs that are not empty."
+      )
+    dtype = np.dtype(array.dtype)
+    cast = found.astype(dtype, copy=False)
+    if found.dtype.kind in "iu" and not np.array_equal(cast, found):
+      raise InputError(
+        f"{self.before.name}: the head computes integers for {array.name!r} that {dtype} does not hold. Write the "
+        "numeric part again with jax_enable_x64."
+      )
+    return cast
+
+  def _check_known(self, value: Value, array: HostArray, sizes: Mapping[str, int]) -> None:
+    """Raises if a value is not the one that the numeric part was made for."""
+    wanted = [sizes[size] if isinstance(size, str) else size for size in array.value or ()]
+    found = np.ravel(np.asarray(value)).tolist()
+    if found != wanted:
+      raise InputError(
+        f"{self.before.name}: the head computes {found} for {array.name!r}, on which shapes depend, and the numeric "
+        f"part was made for {wanted}. {_ADVICE}"
+      )
+
+
+def host_parts(split: Split, arrays: Sequence[HostArray]) -> HostParts:
+  """Returns the head and the tail of a split program.
+
+  Args:
+    split: the program.
+    arrays: the arrays that its numeric part is made for.
+  """
+  num_results = len(split.tail.dtypes) - (len(split.head.known) - split.body.num_inputs)
+  names: dict[int, str] = {}
+  for path, (on_host, position) in zip(_output_names(split.tail.outputs), split.tail.sources, strict=True):
+    if not on_host and position < num_results:
+      names.setdefault(position, path)
+  parameters = split.tail.function.program.function.parameters
+  found: list[str] = []
+  for i in range(num_results):
+    found.append(_free(names.get(i) or _snake(_parts(parameters[i].name)[-1], "result"), found))
+  return HostParts(split.head, split.tail, tuple(arrays), tuple(found))
+
+
+def examined_arrays(
+  split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], *, open_sizes: Literal["all", "batch", "none"] = "all"
+) -> tuple[HostArray, ...]:
+  """Returns the arrays that the head computes for the numeric part.
+
+  The head runs on the example inputs, on twice as many and on the first one, if the signature leaves their number
+  open. Sizes that differ are open.
+
+  Args:
+    split: a split program.
+    args: example inputs.
+    kwargs: the same by name.
+    open_sizes: which sizes may be open: all, the number of inputs, or none. The others are those of the examples.
+
+  Raises:
+    ConversionError: an array holds strings, or integers that JAX does not have.
+    InputError: the examples do not fit the signature.
+  """
+  inputs, flat = split.head.inputs, split.head.flat_inputs(*args, **kwargs)
+  count = split.body.num_inputs
+  runs, batch = [list(split.head.function(flat))[:count]], [_batch(flat, inputs)]
+  for variant in _variants(flat, inputs) if open_sizes != "none" else ():
+    try:
+      runs.append(list(split.head.function(variant))[:count])
+      batch.append(_batch(variant, inputs))
+    except GraftaxError:
+      continue  # such as inputs whose number is fixed elsewhere
+  symbols = {tuple(size for size in batch if size is not None): "batch"}
+  arrays = _arrays(split, runs, symbols, open_sizes == "all")
+  used = {size for array in arrays if array.value is None for size in array.shape}
+  if any(size not in used for array in arrays for size in array.value or () if isinstance(size, str)):
+    arrays = _arrays(split, runs[:1], {}, False)
+  return arrays
+
+
+def _arrays(
+  split: Split, runs: Sequence[Sequence[Value]], symbols: dict[tuple[int, ...], str], add_symbols: bool
+) -> tuple[HostArray, ...]:
+  """Returns descriptions of arrays that were computed in several runs; sizes of the runs with a symbol are open."""
+
+  def size(sizes: tuple[int, ...]) -> int | str:
+    if len(set(sizes)) == 1:
+      return sizes[0]
+    if add_symbols:
+      return symbols.setdefault(sizes, f"size_{len(symbols)}")
+    return symbols.get(sizes, sizes[0])
+
+  count = split.body.num_inputs
+  arrays: list[HostArray] = []
+  for name, is_known, *values in zip(_array_names(split, count), split.head.known[:count], *runs, strict=True):
+    found = [np.asarray(value) for value in values]
+    first = found[0]
+    where = f"{split.head.name}: {name!r}"
+    if first.dtype == object:
+      raise ConversionError(f"{where}, which the numeric part reads, is an array of strings.")
+    if not fits_jax_dtype(first):
+      raise ConversionError(f"{where} has integers of 64 bits; set jax_enable_x64.")
+    if is_known and (first.size > _MAX_FIXED or first.dtype.kind not in "iu"):
+      raise ConversionError(f"{where}: shapes depend on {first.size} values, {first.dtype}.")
+    if len({value.ndim for value in found}) > 1:
+      found = found[:1]
+    shape = tuple(map(size, zip(*(value.shape for value in found), strict=True)))
+    known = None
+    if is_known:
+      # Runs with another number of values are as runs with another value: the array is fixed.
+      flat = [tuple(value.ravel().tolist()) for value in found if value.shape == first.shape]
+      known = tuple(map(size, zip(*flat, strict=True))) if len(flat) == len(values) else flat[0]
+      shape = first.shape
+    arrays.append(HostArray(name, canonical_dtype(first.dtype).name, shape, known))
+  return tuple(arrays)
+
+
+def host_nodes(head: object, tail: object) -> dict[str, list[Node]]:
+  """Returns the nodes that only the host runs, by "head" and "tail"; none of what TensorFlow runs."""
+  found: dict[str, list[Node]] = {}
+  for part, function in (("head", head), ("tail", tail)):
+    if isinstance(function, HostFunction):
+      program = function.program
+      flat = dataclasses.replace(program, function=inlined(program))
+      on_host = find_parts(flat, flat.function).on_host
+      found[part] = [node for node in flat.function.nodes if node.name in on_host]
+  return found
+
+
+def _variants(flat: Sequence[Any], inputs: InputStructure) -> Iterator[list[Any]]:
+  """Yields other inputs: each twice, and the first one alone."""
+  is_open = _open(inputs)
+  if not any(is_open):
+    return
+  arrays = [np.asarray(value) if o else value for value, o in zip(flat, is_open, strict=True)]
+  yield [np.concatenate([value, value]) if o else value for value, o in zip(arrays, is_open, strict=True)]
+  yield [value[:1] if o else value for value, o in zip(arrays, is_open, strict=True)]
+
+
+def _open(inputs: InputStructure) -> list[bool]:
+  """Returns whether the first size of each flat input is open; rows of composite tensors are not."""
+  found: list[bool] = []
+  for leaf in tree.flatten((inputs.args, dict(inputs.kwargs))):
+    specs = leaf_specs(leaf)
+    found += [isinstance(leaf, TensorSpec) and bool(s.shape.dims) and (s.shape.dims or (0,))[0] is None for s in specs]
+  return found
+
+
+def _batch(flat: Sequence[Any], inputs: InputStructure) -> int | None:
+  sizes = [np.shape(value)[0] for value, is_open in zip(flat, _open(inputs), strict=True) if is_open]
+  return sizes[0] if sizes else None
+
+
+def _array_names(split: Split, count: int) -> list[str]:
+  """Returns names of arrays: of an input, or of the layer that computes the array."""
+  function = split.head.function
+  assert isinstance(function, HostFunction)
+  program = function.program
+  arguments = list(split.head.inputs.arguments)
+  start = len(program.function.parameters) - len(program.captures)
+  parameters = [parameter.name for parameter in program.function.parameters[:start]]
+  own = dict(zip(parameters, arguments, strict=True)) if len(arguments) == len(parameters) else {}
+  names: list[str] = []
+  for result in program.function.results[:count]:
+    node = result.ref.node
+    name = own.get(node) or re.sub(r"_\d+$", "", _parts(node)[0])
+    names.append(_free(_snake(name, "x"), names))
+  return names
+
+
+def _output_names(outputs: OutputStructure) -> Iterator[str]:
+  """Yields a name for each flat result; "" for one without."""
+  for path, leaf in tree.flatten_with_path(outputs.nested):
+    specs = leaf_specs(leaf)
+    name = path[-1] if path and isinstance(path[-1], str) and len(specs) == 1 else ""
+    yield from (name for _ in specs)
+
+
+def _parts(node: str) -> list[str]:
+  parts = [part for part in node.split("/") if not _CALLS.match(part)]
+  return parts or [node]
+
+
+def _snake(name: str, default: str) -> str:
+  name = re.sub(r"\W", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).lower().strip("_")
+  return name if name.isidentifier() else f"{default}_{name}".rstrip("_")
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+  number, free = 2, name
+  while free in taken:
+    free, number = f"{name}_{number}", number + 1
+  return free
+
+
+def _shape(shape: Sequence[int | str]) -> str:
+  return f"[{', '.join(map(str, shape))}]"
+
+
+def _sources(tail: Program) -> Iterator[tuple[bool, int]]:
+  """Yields for each result of a tail whether it is computed, and its position, or that of the input that it is."""
+  function = inlined(tail)
+  nodes = {node.name: node for node in function.nodes}
+  positions = {parameter.name: i for i, parameter in enumerate(function.parameters[: len(tail.inputs.specs)])}
+  for i, result in enumerate(function.results):
+    ref = result.ref
+    while ref.node in nodes and traits_of(nodes[ref.node].op).is_alias and len(nodes[ref.node].inputs) == 1:
+      ref = nodes[ref.node].inputs[0]
+    yield (False, positions[ref.node]) if ref.node in positions else (True, i)

@@ -1,0 +1,159 @@
+"""Split programs: the numeric part as source, with calls of graftax around it."""
+
+import ast
+import inspect
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export
+
+from graftax.convert.host_split.carriers import KnownArray
+from graftax.convert.host_split.host_calls import HostArray, HostParts, host_nodes
+from graftax.convert.host_split.split import Split
+from graftax.convert.source_code.errors import SourceError
+from graftax.convert.source_code.naming import unique
+
+__all__ = ["array_specs", "host_error", "numeric_part", "with_host_calls"]
+
+# Any in this module: parameters and results are pytrees.
+
+_HELD = ("params", "constants")
+# Ops of each part that a message names.
+_MOST_OPS = 5
+_JAX = """
+def {run}({arguments}):
+    arrays, rest = host.head({inputs})
+    {results} = jax.jit({name})({held}*arrays{others})
+    return {returned}
+"""
+_NNX = """
+@nnx.jit
+def {compiled}(module, *arrays):
+    return module(*arrays)
+
+
+def {run}({arguments}):
+    arrays, rest = host.head({inputs})
+    return host.tail({compiled}(module, *arrays{others}), rest)
+"""
+
+
+def host_error(split: Split) -> SourceError:
+  """Returns the error of a split program whose host parts are not to be calls of graftax."""
+  lines: list[str] = []
+  for part, nodes in host_nodes(split.head.function, split.tail.function).items():
+    counts = Counter(node.op for node in nodes)
+    for op, count in list(counts.items())[:_MOST_OPS]:
+      lines.append(f"\n  {part}: {op} x{count}: {next(node.name for node in nodes if node.op == op)!r}")
+    if len(counts) > _MOST_OPS:
+      lines.append(f"\n  {part}: {len(counts) - _MOST_OPS} other ops")
+  listed = "".join(lines) or "\n  head: computes sizes of arrays"
+  return SourceError(
+    f"{split.head.name}: a part of the model runs on the host, which is not source of JAX:{listed}\n"
+    "host='graftax' (of the command, --host graftax) writes the rest, and calls of graftax for these parts. What is "
+    "written then needs graftax wherever it takes or returns strings."
+  )
+
+
+def array_specs(arrays: Sequence[HostArray]) -> list[jax.ShapeDtypeStruct]:
+  """Returns shapes and dtypes of the arguments of the numeric part; open sizes are symbols."""
+  scope = export.SymbolicScope()
+  return [
+    jax.ShapeDtypeStruct(_symbolic(array.shape, scope), np.dtype(array.dtype))
+    for array in arrays
+    if array.value is None
+  ]
+
+
+def _symbolic(sizes: Sequence[int | str], scope: export.SymbolicScope) -> tuple[Any, ...]:
+  return tuple(export.symbolic_shape(", ".join(map(str, sizes)), scope=scope))
+
+
+def numeric_part(split: Split, parts: HostParts) -> Callable[..., Any]:
+  """Returns the numeric part as a function of parameters and arrays, with named results and new parameters."""
+
+  def function(params: Mapping[str, Any], *tensors: Any, rng: Any = None) -> tuple[dict[str, Any], Any]:
+    sizes = {
+      name: size
+      for array, tensor in zip([a for a in parts.arrays if a.value is None], tensors, strict=False)
+      for name, size in zip(array.shape, tensor.shape, strict=True)
+    }
+    given = iter(tensors)
+    values = [next(given) if array.value is None else _known(array, sizes) for array in parts.arrays]
+    results, new_params = split.body(params, *values, rng=rng)
+    return dict(zip(parts.results, results, strict=True)), new_params
+
+  kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+  names = [array.name for array in parts.arrays if array.value is None]
+  names = [unique("params_", names), *names]
+  signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+  function.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
+  return function
+
+
+def _known(array: HostArray, sizes: Mapping[str | int, Any]) -> KnownArray:
+  """Returns a value on which shapes depend, with open sizes as symbols."""
+  values = [sizes[size] if isinstance(size, str) else size for size in array.value or ()]
+  is_open = any(isinstance(size, str) for size in array.value or ())
+  shape = tuple(size for size in array.shape if isinstance(size, int))
+  return KnownArray(np.array(values, object if is_open else array.dtype).reshape(shape))
+
+
+def with_host_calls(definitions: Sequence[ast.stmt], name: str, parts: HostParts) -> tuple[str, list[ast.stmt]]:
+  """Returns the name and the definition of the function that calls graftax before and after the numeric part.
+
+  Args:
+    definitions: those of the numeric part.
+    name: of its function or class.
+    parts: the parts for the host.
+  """
+  taken = [d.name for d in definitions if isinstance(d, ast.FunctionDef | ast.ClassDef)]
+  run = unique("run", taken)
+  main = next(d for d in definitions if isinstance(d, ast.FunctionDef | ast.ClassDef) and d.name == name)
+  is_class = isinstance(main, ast.ClassDef)
+  function = main if isinstance(main, ast.FunctionDef) else _call(main)
+  names = [argument.arg for argument in function.args.args]
+  held = [argument for argument in names if argument in _HELD] if not is_class else []
+  # What comes after parameters and arrays are random keys.
+  num_arrays = sum(array.value is None for array in parts.arrays)
+  keys = names[len(held) + is_class + num_arrays :]
+  inputs, passed = _inputs(parts, [*held, *keys, "host", "module", "arrays", "rest", "results", "new", run, name])
+  others = "".join(f", {key}" for key in keys)
+  if is_class:
+    text = _NNX.format(
+      run=run,
+      compiled=unique("compiled", [*taken, run]),
+      arguments=", ".join(["module", "host", *keys, inputs]),
+      inputs=passed,
+      others=others,
+    )
+  else:
+    returns = function.body[-1]
+    has_state = isinstance(returns, ast.Return) and isinstance(returns.value, ast.Tuple)
+    text = _JAX.format(
+      run=run,
+      name=name,
+      arguments=", ".join([*held, "host", *keys, inputs]),
+      inputs=passed,
+      results="results, new" if has_state else "results",
+      held="".join(f"{argument}, " for argument in held),
+      others=others,
+      returned="host.tail(results, rest), new" if has_state else "host.tail(results, rest)",
+    )
+  return run, ast.parse(text).body
+
+
+def _call(definition: ast.ClassDef) -> ast.FunctionDef:
+  return next(d for d in definition.body if isinstance(d, ast.FunctionDef) and d.name == "__call__")
+
+
+def _inputs(parts: HostParts, taken: Sequence[str]) -> tuple[str, str]:
+  """Returns the inputs as a function names them in its signature, and as it passes them on."""
+  parameters = parts.before.inputs.signature.parameters.values()
+  names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+  if len(names) == len(parameters) and not set(names) & set(taken):
+    return "*, " + ", ".join(names), ", ".join(f"{name}={name}" for name in names)
+  return "*args, **inputs", "*args, **inputs"
