@@ -1,5 +1,6 @@
 """Ragged tensors (values and row splits): RaggedRange, RaggedTensorToTensor, RaggedTensorToSparse, RaggedGather."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -156,7 +157,7 @@ def ragged_tensor_to_tensor(
     InvalidInputError: the shape or the row splits are not those of the values.
     LimitExceededError: the result needs too much memory.
   """
-  splits = _all_splits(row_partition_tensors, row_partition_types, budget)
+  splits = _all_splits([_known_if_concrete(t) for t in row_partition_tensors], row_partition_types, budget)
   num_ragged = len(splits)
   inner = tuple(values.shape[1:])
   wanted = [-1] * (1 + num_ragged + len(inner)) if shape.ndim == 0 else [int(n) for n in shape]
@@ -180,6 +181,11 @@ def ragged_tensor_to_tensor(
   dense = jnp.broadcast_to(fill, (*outer, *inner))
   dense = dense.at[tuple(jnp.asarray(c) for c in columns)].set(jnp.asarray(values), mode="drop")
   return dense[tuple(slice(0, n) if n != -1 else slice(None) for n in wanted)]
+
+
+def _known_if_concrete(value: Array) -> Array:
+  """Returns `value` as a numpy array unless it is traced: row splits that JAX has computed give sizes as well."""
+  return value if isinstance(value, jax.core.Tracer) else np.asarray(value)
 
 
 def _of_rows(column: Array, rows: Array) -> Array:
@@ -263,7 +269,7 @@ def ragged_gather(
   Source op: `tf.raw_ops.RaggedGather`.
 
   Args:
-    params_nested_splits: row splits of each ragged axis, outermost first; int32 or int64, known while tracing.
+    params_nested_splits: row splits of each ragged axis, outermost first; int32 or int64. Must be concrete.
     params_dense_values: `[n, ...]`, any dtype.
     indices: indices of rows, any shape. Must be concrete.
     budget: is asked for memory.
@@ -276,20 +282,21 @@ def ragged_gather(
     InvalidInputError: an index is out of range, or row splits decrease.
     LimitExceededError: the result needs too much memory.
   """
-  if not all(map(is_known, params_nested_splits)):
+  nested_splits = [_known_if_concrete(splits) for splits in params_nested_splits]
+  if not all(map(is_known, nested_splits)):
     raise StaticInputError(
       "RaggedGather: the row splits depend on traced data, and with them the shape of the result. Pass them as "
       "constants, or gather from a dense tensor (`ragged.to_tensor(shape=...)`)."
     )
-  num_rows = params_nested_splits[0].shape[0] - 1
+  num_rows = nested_splits[0].shape[0] - 1
   if indices.size and not 0 <= indices.min() <= indices.max() < num_rows:
     raise InvalidInputError(f"RaggedGather: an index is out of range for {num_rows} rows.")
-  dtype = params_nested_splits[0].dtype
+  dtype = nested_splits[0].dtype
   splits: list[np.ndarray] = []
   for axis, size in enumerate(indices.shape[1:]):
     splits.append(np.arange(int(np.prod(indices.shape[: axis + 1])) + 1, dtype=dtype) * dtype.type(size))
   rows = indices.reshape(-1)
-  for split in params_nested_splits:
+  for split in nested_splits:
     lengths = split[rows + 1] - split[rows]
     if np.any(lengths < 0):
       raise InvalidInputError("RaggedGather: row splits decrease.")

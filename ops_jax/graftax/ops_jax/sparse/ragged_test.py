@@ -52,6 +52,17 @@ def test_to_tensor(shape, kind):
   check_raw_op("RaggedTensorToTensor", inputs, attrs, static=static, vmap=["values"], grad=["values"])
 
 
+def test_outside_of_jit_row_partitions_may_be_computed():
+  to_tensor = lowering("RaggedTensorToTensor").function
+  values, fill = np.arange(1.0, 7.0, dtype=np.float32), np.float32(0)
+  expected = [[1, 2, 0], [0, 0, 0], [3, 4, 5], [6, 0, 0]]
+  dense = to_tensor(np.array(-1), values, fill, [jnp.asarray(_SPLITS)], row_partition_types=("ROW_SPLITS",))
+  np.testing.assert_array_equal(dense, expected)
+  row_ids = [jnp.asarray(4), jnp.asarray([0, 0, 2, 2, 2, 3])]
+  dense = to_tensor(np.array(-1), values, fill, row_ids, row_partition_types=("FIRST_DIM_SIZE", "VALUE_ROWIDS"))
+  np.testing.assert_array_equal(dense, expected)
+
+
 def test_a_scalar_shape_stands_for_any():
   to_tensor = lowering("RaggedTensorToTensor").function
   values = np.arange(1.0, 7.0, dtype=np.float32)
@@ -87,5 +98,9 @@ def test_gather(indices):
   check_raw_op("RaggedGather", [[_SPLITS], values, indices], attrs, static=static, vmap=["params_dense_values"])
   with pytest.raises(InvalidInputError, match="out of range"):
     lowering("RaggedGather").function([_SPLITS], values, indices + 9)
+  gather = lowering("RaggedGather").function
+  computed = gather([jnp.asarray(_SPLITS)], values, indices)
+  for got, known in zip(computed, gather([_SPLITS], values, indices), strict=True):
+    np.testing.assert_array_equal(got, known)
   with pytest.raises(StaticInputError, match="row splits depend"):
-    lowering("RaggedGather").function([jnp.asarray(_SPLITS)], values, indices)
+    jax.jit(lambda splits: gather([splits], values, indices))(_SPLITS)
