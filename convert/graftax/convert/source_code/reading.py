@@ -160,7 +160,7 @@ class Reader:
     if name == "custom_linear_solve":
       return self._linear_solve(params, operands, outputs, path)
     # Sums of cotangents are sums.
-    return Equation("add" if name == "add_any" else name, operands, outputs, _normal(params), {}, path)
+    return Equation("add" if name == "add_any" else name, operands, outputs, _normal(name, params), {}, path)
 
   def _closing(self, jaxpr: Any, operands: Sequence[Operand], path: tuple[str, ...]) -> Block:
     """Returns a block without inputs, which reads the operands where it is."""
@@ -206,7 +206,7 @@ class Reader:
     closed = ClosedJaxpr(params.pop("jaxpr"), params.pop("consts", ()))
     params.pop("computation", None)
     body = self.block(closed, [_value(v.aval) for v in closed.jaxpr.invars], ())
-    return Equation(name, operands, outputs, _normal(params), {"body": body}, path)
+    return Equation(name, operands, outputs, _normal(name, params), {"body": body}, path)
 
   def _linear_solve(
     self, params: Mapping[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
@@ -340,11 +340,14 @@ def _is_trivial(sharding: Any) -> bool:
 
 
 _IGNORED = frozenset(("sharding", "out_sharding", "weak_type", "algorithm"))
+# Operations whose result depends on the algorithm by more than rounding.
+_DEPENDS_ON_ALGORITHM = frozenset(("rng_bit_generator",))
 
 
-def _normal(params: Mapping[str, Any]) -> dict[str, object]:
+def _normal(name: str, params: Mapping[str, Any]) -> dict[str, object]:
   """Returns the parameters of a primitive without what says nothing: None, and shardings that are not set."""
-  for name in ("sharding", "out_sharding"):
-    if not _is_trivial(params.get(name)):
-      raise SourceError(f"a {name} of an operation is not written; remove sharding constraints first.")
-  return {name: value for name, value in sorted(params.items()) if name not in _IGNORED and value is not None}
+  for setting in ("sharding", "out_sharding"):
+    if not _is_trivial(params.get(setting)):
+      raise SourceError(f"a {setting} of an operation is not written; remove sharding constraints first.")
+  ignored = _IGNORED - {"algorithm"} if name in _DEPENDS_ON_ALGORITHM else _IGNORED
+  return {setting: value for setting, value in sorted(params.items()) if setting not in ignored and value is not None}
