@@ -153,6 +153,13 @@ _FUNCTIONS = {
     lambda x: (jnp.linalg.cholesky(x @ x.T + 4 * jnp.eye(4)), jnp.linalg.inv(x @ x.T + jnp.eye(4))),
     _X,
   ),
+  "singular vectors": (lambda x: (jnp.linalg.svd(x, full_matrices=False)[::2], jnp.linalg.pinv(x)), _X),
+  "a choice of an integer": (
+    lambda i, x: jax.vmap(lambda i, x: lax.switch(i, [jnp.sin, jnp.zeros_like, lambda x: x + 3], x))(i, x),
+    np.array([0, 1, 2, 1]),
+    _X,
+  ),
+  "ragged products": (lambda x, y: lax.ragged_dot(x, y, jnp.array([3, 0, 1])), _X, np.ones((3, 8, 2), np.float32)),
   "fft": (lambda x: jnp.abs(jnp.fft.rfft(x)) + jnp.real(jnp.fft.fft(x))[:, :5], _X),
   "bfloat16": (lambda x: (x.astype(jnp.bfloat16) * 1.1 + 2).sum(1).astype(np.float32), _X),
   "parameters": (lambda p, x: jax.nn.relu(x @ p["w"] + p["b"]["c"]), {"w": _X.T, "b": {"c": _X[0, :4]}}, _X),
@@ -224,6 +231,23 @@ _WITHOUT_GRADIENT = {
 def test_the_text_has_the_values_of_the_function(name):
   fn, *args = _WITHOUT_GRADIENT[name]
   _check(fn, *args, gradient=False)
+
+
+def test_a_loop_over_a_batch_ends_for_each_element_by_itself():
+  def grow(x):
+    return lax.while_loop(lambda c: c[0].sum() < 9, lambda c: (c[0] + jnp.abs(x), c[1] + 1), (x, 0))
+
+  _check(jax.vmap(grow), _X, gradient=False)
+  _check(
+    jax.vmap(jax.vmap(lambda x: lax.while_loop(lambda c: c[0] < 2, lambda c: c + jnp.abs(x) + 1, x[None]))),
+    _X,
+    gradient=False,
+  )
+
+
+@pytest.mark.parametrize("algorithm", list(lax.RandomAlgorithm))
+def test_a_generator_keeps_its_algorithm(algorithm):
+  _check(lambda state: lax.rng_bit_generator(state, (5,), np.uint32, algorithm), np.arange(4, dtype=np.uint32))
 
 
 def test_the_text_imports_only_jax_and_numpy():
@@ -432,11 +456,17 @@ def test_the_name_may_be_that_of_a_scope():
   np.testing.assert_allclose(source.function()(_X), fn(_X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", [complex("nan+1j"), complex(1, float("-inf")), complex(-0.0, 1), complex(1, -0.0)])
+@pytest.mark.parametrize(
+  "value", [complex("nan+1j"), complex(1, float("-inf")), complex(-0.0, 1), complex(1, -0.0), -1j, complex(0, -1)]
+)
 def test_complex_constants_are_exact(value):
   source = to_source(lambda x: (x, np.complex64(value)), _X)
   got = np.asarray(source.function()(_X)[1])
   np.testing.assert_array_equal(np.array([got.real, got.imag]).view(np.int32), _words(np.complex64(value)))
+
+
+def test_real_constants_may_become_complex():
+  _check(lambda x: lax.complex(x, x) * jnp.asarray(2.0).astype(np.complex64), _X, gradient=False)
 
 
 def _words(value):

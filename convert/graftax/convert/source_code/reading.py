@@ -188,12 +188,13 @@ class Reader:
     self, params: Mapping[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
   ) -> Equation:
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    condition, repeated = _closed(params["cond_jaxpr"]), _closed(params["body_jaxpr"])
+    consts_of_body = operands[first:second]
+    if condition.out_avals[0].shape:
+      repeated = _where_condition_holds(condition, repeated, first, second)
+      condition, consts_of_body = _while_any(condition), operands[:second]
     bodies: dict[str, Block] = {}
-    for role, name, consts in (
-      ("condition", "cond_jaxpr", operands[:first]),
-      ("body", "body_jaxpr", operands[first:second]),
-    ):
-      closed = _closed(params[name])
+    for role, closed, consts in (("condition", condition, operands[:first]), ("body", repeated, consts_of_body)):
       carried = [_value(v.aval) for v in closed.jaxpr.invars[len(consts) :]]
       bodies[role] = self.block(closed, [*consts, *carried], ())
       bodies[role].inputs = carried
@@ -274,6 +275,41 @@ class Reader:
       self.constants[operand] = array
     self._seen[id(value)] = (value, operand)
     return operand
+
+
+def _while_any(condition: ClosedJaxpr) -> ClosedJaxpr:
+  """Returns the condition of a loop over a batch, which runs as long as that of one element holds."""
+
+  def run(*arrays: jax.Array) -> jax.Array:
+    return jnp.any(jaxpr_as_fun(condition)(*arrays)[0])
+
+  return jax.make_jaxpr(run)(*_specs(condition.in_avals))
+
+
+def _where_condition_holds(condition: ClosedJaxpr, body: ClosedJaxpr, first: int, second: int) -> ClosedJaxpr:
+  """Returns the body of a loop over a batch, which keeps the elements whose condition does not hold.
+
+  Args:
+    condition: reads `first` constants, then what the loop carries.
+    body: reads `second - first` constants, then what the loop carries.
+    first: how many constants the condition has.
+    second: how many both have: the first arguments of the result.
+  """
+
+  def run(*arrays: jax.Array) -> list[jax.Array]:
+    carried = arrays[second:]
+    holds = jaxpr_as_fun(condition)(*arrays[:first], *carried)[0]
+    changed = jaxpr_as_fun(body)(*arrays[first:])
+    return [
+      jnp.where(jax.lax.expand_dims(holds, range(holds.ndim, new.ndim)), new, old)
+      for new, old in zip(changed, carried, strict=True)
+    ]
+
+  return jax.make_jaxpr(run)(*_specs([*condition.in_avals[:first], *body.in_avals]))
+
+
+def _specs(avals: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
+  return [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
 
 
 def _made(array: np.ndarray) -> Equation | None:
