@@ -139,7 +139,8 @@ def _folded(equation: Equation) -> Literal | None:
     with np.errstate(all="ignore"):
       value = arrays[0].astype(out.dtype)
     exact = arrays[0].dtype.kind in "biu" and np.dtype(out.dtype).kind not in "biuc"
-    same = np.array_equal(value.astype(arrays[0].dtype), arrays[0], equal_nan=arrays[0].dtype.kind in "fc")
+    part = value.real if value.dtype.kind == "c" and arrays[0].dtype.kind != "c" else value
+    same = np.array_equal(part.astype(arrays[0].dtype), arrays[0], equal_nan=arrays[0].dtype.kind in "fc")
     return Literal(np.asarray(value)) if same and (exact or arrays[0].dtype.kind != "c") else None
   function = _SCALAR.get(equation.op)
   if function is None:

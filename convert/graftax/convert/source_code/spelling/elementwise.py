@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from graftax.convert.source_code.spelling.registry import Call, spelled
-from graftax.convert.source_code.spelling.texts import dtype_text, text
+from graftax.convert.source_code.spelling.texts import dtype_text, shape_text, text
 
 __all__: list[str] = []
 
@@ -91,6 +91,11 @@ def select_n(e: Call) -> Iterator[str]:
     yield "jnp.where(_0, _2, _1)"
     yield "lax.select(_0, _2, _1)"
   yield f"lax.select_n({e.args})"
+  # A number among the cases is an array in a choice by an integer, as `vmap` of `lax.switch` makes it.
+  cases = [
+    f"jnp.full({shape_text(e.shape)}, _{i})" if e.in_shape(i) != e.shape else f"_{i}" for i in range(1, len(e.names))
+  ]
+  yield f"lax.select_n(_0, {', '.join(cases)})"
 
 
 @spelled("clamp")

@@ -141,6 +141,24 @@ def cholesky(e: Call) -> Iterator[str]:
   yield "lax.linalg.cholesky(_0, symmetrize_input=False)"
 
 
+@spelled("svd")
+def svd(e: Call) -> Iterator[str]:
+  if not e.settings.get("compute_uv"):
+    yield "jnp.linalg.svd(_0, compute_uv=False)"
+  # JAX returns the singular values between the vectors, and its primitive returns them first.
+  yield f"(lambda u, s, vt: (s, u, vt))(*lax.linalg.svd(_0, full_matrices={e.settings.get('full_matrices')}))"
+
+
+@spelled("ragged_dot_general")
+def ragged_dot_general(e: Call) -> Iterator[str]:
+  rest = settings_text({n: e.settings[n] for n in ("precision", "preferred_element_type") if n in e.settings})
+  yield f"lax.ragged_dot({e.args}{rest})"
+  numbers = e.settings["ragged_dot_dimension_numbers"]
+  names = ("dot_dimension_numbers", "lhs_ragged_dimensions", "rhs_group_dimensions")
+  fields = settings_text({name: getattr(numbers, name) for name in names}).removeprefix(", ")
+  yield f"lax.ragged_dot_general({e.args}, lax.RaggedDotDimensionNumbers({fields}){rest})"
+
+
 @spelled("eigh")
 def eigh(e: Call) -> Iterator[str]:
   lower, ordered = text(e.settings.get("lower", True)), text(e.settings.get("sort_eigenvalues", True))

@@ -44,10 +44,14 @@ def number_text(value: Any, dtype: DType) -> str:
 
 
 def _complex_text(value: complex) -> str:
-  """Returns a complex number; the sum that Python prints for it has no NaN, no infinity and no negative zero."""
+  """Returns a complex number; the sum that Python prints for it loses NaN, infinities and the signs of some zeros."""
   parts = (value.real, value.imag)
-  if all(math.isfinite(part) and (part or math.copysign(1, part) > 0) for part in parts):
-    return repr(value)
+  if all(map(math.isfinite, parts)):
+    printed = complex(ast.literal_eval(repr(value)))
+    if all(
+      math.copysign(1, p) == math.copysign(1, q) for p, q in zip(parts, (printed.real, printed.imag), strict=True)
+    ):
+      return repr(value)
   return f"complex({', '.join(number_text(part, np.float64) for part in parts)})"
 
 
