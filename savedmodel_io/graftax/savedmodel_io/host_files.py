@@ -99,7 +99,7 @@ def _array(entry: object) -> HostArray:
 
 def _size(size: object) -> int | str:
   is_size = isinstance(size, int) and not isinstance(size, bool)
-  if not is_size and not (isinstance(size, str) and size.isidentifier()):
+  if not is_size and not (isinstance(size, str) and size.removesuffix("+1").isidentifier()):
     raise ValueError(f"a size is {size!r}")
   return size  # type: ignore[return-value]  # checked above
 

@@ -60,14 +60,13 @@ def test_models_of_sentencepiece_are_stored(tmp_path):
   split = load(_TEXTS / "text_sentencepiece").split()
   with np.load(_TEXTS / "text_sentencepiece.npz") as stored:
     texts = stored["in:text"].tolist()
-    source = to_source(split, host="graftax", text=texts)
+    source = to_source(split, host="graftax", text=texts[:4])
     write_host_parts(tmp_path / "host", source.host)
     outputs = _run(source, split.params, read_host_parts(tmp_path / "host"), text=texts)
     np.testing.assert_array_equal(outputs["ids"], stored["out:ids"])
     np.testing.assert_array_equal(outputs["pieces"].astype(bytes), stored["out:pieces"])
     np.testing.assert_allclose(outputs["pooled"], stored["out:pooled"], rtol=_TOLERANCE, atol=_TOLERANCE)
-  with pytest.raises(InputError, match=r"with the shape \[2\], and the numeric part was made for \[25\]"):
-    source.host.head(text=["one"])
+  assert ("batch+1",) in [array.shape for array in source.host.arrays]
 
 
 def test_a_split_model_is_refused_unless_graftax_may_be_called(bert):

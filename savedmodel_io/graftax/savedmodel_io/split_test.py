@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from graftax.convert import InputError, split_program
+from graftax.convert import InputError, split_program, to_source
 from graftax.graphdef_ir import (
   DType,
   GraftaxError,
@@ -21,7 +21,7 @@ from graftax.graphdef_ir import (
   OpSignatures,
   UnsupportedError,
 )
-from graftax.savedmodel_io import load
+from graftax.savedmodel_io import load, read_host_parts, write_host_parts
 from graftax.savedmodel_io.errors import UnsafeOpError
 from graftax.savedmodel_io.programs.tensorflow_head import TensorFlowFunction
 from graftax.testing.graph_builders import function, node, program
@@ -205,6 +205,29 @@ def test_the_parts_compute_what_tensorflow_computes(saved, name):
 def test_other_batches(saved, texts):
   _check(saved, "hashed", {"text": texts})
   _check(saved, "tokens", {"text": texts})
+
+
+# Slow: compiles two bodies. Only this finds numbers of segments and rows that are open sizes.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["examples", "hashed", "recommend"])
+def test_source_with_calls_of_graftax_computes_what_tensorflow_computes(saved, tmp_path, name):
+  ours, theirs = _loaded(saved)
+  split = ours.split(name)
+  source = to_source(split, host="graftax", **INPUTS[name])
+  write_host_parts(tmp_path / "host", source.host)
+  written: dict = {}
+  exec(source.text, written)
+  # Other rows, and another number of them.
+  inputs = {key: [value[i] for i in (2, 0, 1, 1, 0)] for key, value in INPUTS[name].items()}
+  got = written["run"](source.parameters(split.params), read_host_parts(tmp_path / "host"), **inputs)
+  specs = theirs.signatures[name].structured_input_signature[1]
+  expected = theirs.signatures[name](**{key: tf.constant(value, specs[key].dtype) for key, value in inputs.items()})
+  assert got.keys() == expected.keys()
+  for key, value in expected.items():
+    if value.dtype == tf.string:
+      assert got[key].tolist() == value.numpy().tolist()
+    else:
+      np.testing.assert_allclose(got[key], value, rtol=1e-5, atol=1e-6)
 
 
 def test_text_comes_as_lists_arrays_and_bytes(saved):

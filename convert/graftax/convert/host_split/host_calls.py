@@ -13,10 +13,10 @@ from graftax.convert.errors import ConversionError, InputError
 from graftax.convert.host_parts.parts import find_parts
 from graftax.convert.host_split.host_function import HostFunction, plan_host_function
 from graftax.convert.host_split.split import Head, Split, Tail
-from graftax.convert.program import Program
+from graftax.convert.program import Program, StringVariable
 from graftax.convert.structures.nested import InputStructure, OutputStructure, leaf_specs
 from graftax.convert.subgraph import inlined
-from graftax.graphdef_ir import GraftaxError, Node, Result, TensorRef, TensorSpec, traits_of
+from graftax.graphdef_ir import DType, GraftaxError, Node, Parameter, Result, TensorRef, TensorSpec, traits_of
 from graftax.ops_jax import Value, canonical_dtype, fits_jax_dtype
 
 __all__ = ["HostArray", "HostParts", "examined_arrays", "host_nodes", "host_parts"]
@@ -25,6 +25,7 @@ __all__ = ["HostArray", "HostParts", "examined_arrays", "host_nodes", "host_part
 
 # Values that are fixed in the numeric part have at most this many elements.
 _MAX_FIXED = 1024
+_ONE_MORE = "+1"
 _ADVICE = "Write the numeric part again, with examples of such inputs."
 _CALLS = re.compile(r"(?i)^((stateful)?partitionedcall|identity|readvariableop)(_\d+)?$")
 
@@ -36,8 +37,8 @@ class HostArray:
   Attributes:
     name: what the numeric part calls it.
     dtype: the name of the dtype in which the numeric part takes it.
-    shape: sizes. A name is a size that is open; sizes of one name are equal.
-    value: if shapes in the numeric part depend on the value, the integers that it was made for; a name is an open size.
+    shape: sizes. A name is a size that is open; sizes of one name are equal, and "batch+1" is one more.
+    value: if shapes in the numeric part depend on the value, the integers that it was made for, as in `shape`.
   """
 
   name: str
@@ -117,7 +118,7 @@ class HostParts:
     if not isinstance(function, HostFunction):
       raise ConversionError(f"{self.before.name}: TensorFlow runs the head; split the program without it.")
     head = dataclasses.replace(function.program, name="head", inputs=self.before.inputs)
-    return head, self._tail_program()
+    return _with_known_strings(head), _with_known_strings(self._tail_program())
 
   @classmethod
   def from_programs(cls, head: Program, tail: Program, arrays: Sequence[HostArray]) -> "HostParts":
@@ -168,17 +169,13 @@ class HostParts:
   def _checked(self, value: Value, array: HostArray, sizes: dict[str, int]) -> np.ndarray:
     """Returns a value with the dtype of an array, if it fits."""
     found = np.asarray(value)
-    fits = len(found.shape) == len(array.shape) and all(
-      size == (sizes.setdefault(wanted, size) if isinstance(wanted, str) else wanted)
-      for size, wanted in zip(found.shape, array.shape, strict=True)
-    )
-    if not fits:
+    if not _fits(found.shape, array.shape, sizes):
       of = f" with {sizes}" if sizes else ""
       raise InputError(
         f"{self.before.name}: the head computes {array.name!r} with the shape {_shape(found.shape)}, and the numeric "
         f"part was made for {_shape(array.shape)}{of}. {_ADVICE}"
       )
-    if any(isinstance(wanted, str) and not sizes[wanted] for wanted in array.shape):
+    if any(isinstance(wanted, str) and sizes[_name(wanted)] < 1 for wanted in array.shape):
       raise InputError(
         f"{self.before.name}: the head computes {array.name!r} with the shape {_shape(found.shape)}, and open sizes of "
         f"the numeric part, {_shape(array.shape)}, are at least 1. Pass inputs that are not empty."
@@ -192,14 +189,13 @@ class HostParts:
       )
     return cast
 
-  def _check_known(self, value: Value, array: HostArray, sizes: Mapping[str, int]) -> None:
+  def _check_known(self, value: Value, array: HostArray, sizes: dict[str, int]) -> None:
     """Raises if a value is not the one that the numeric part was made for."""
-    wanted = [sizes[size] if isinstance(size, str) else size for size in array.value or ()]
-    found = np.ravel(np.asarray(value)).tolist()
-    if found != wanted:
+    found, wanted = np.ravel(np.asarray(value)).tolist(), array.value or ()
+    if not _fits(found, wanted, sizes) or any(isinstance(size, str) and sizes[_name(size)] < 1 for size in wanted):
       raise InputError(
         f"{self.before.name}: the head computes {found} for {array.name!r}, on which shapes depend, and the numeric "
-        f"part was made for {wanted}. {_ADVICE}"
+        f"part was made for {_shape(wanted)}. {_ADVICE}"
       )
 
 
@@ -227,8 +223,8 @@ def examined_arrays(
 ) -> tuple[HostArray, ...]:
   """Returns the arrays that the head computes for the numeric part.
 
-  The head runs on the example inputs, on twice as many and on the first one, if the signature leaves their number
-  open. Sizes that differ are open.
+  The head runs on the example inputs, on twice as many, and on the first and the last one alone, if the signature
+  leaves their number open. Sizes that differ are open, and those that differ in the same way are one size.
 
   Args:
     split: a split program.
@@ -250,11 +246,7 @@ def examined_arrays(
     except GraftaxError:
       continue  # such as inputs whose number is fixed elsewhere
   symbols = {tuple(size for size in batch if size is not None): "batch"}
-  arrays = _arrays(split, runs, symbols, open_sizes == "all")
-  used = {size for array in arrays if array.value is None for size in array.shape}
-  if any(size not in used for array in arrays for size in array.value or () if isinstance(size, str)):
-    arrays = _arrays(split, runs[:1], {}, False)
-  return arrays
+  return _arrays(split, runs, symbols, open_sizes == "all")
 
 
 def _arrays(
@@ -265,6 +257,10 @@ def _arrays(
   def size(sizes: tuple[int, ...]) -> int | str:
     if len(set(sizes)) == 1:
       return sizes[0]
+    # Such as the row splits of a ragged tensor.
+    one_less = tuple(size - 1 for size in sizes)
+    if sizes not in symbols and one_less in symbols:
+      return f"{symbols[one_less]}{_ONE_MORE}"
     if add_symbols:
       return symbols.setdefault(sizes, f"size_{len(symbols)}")
     return symbols.get(sizes, sizes[0])
@@ -307,13 +303,14 @@ def host_nodes(head: object, tail: object) -> dict[str, list[Node]]:
 
 
 def _variants(flat: Sequence[Any], inputs: InputStructure) -> Iterator[list[Any]]:
-  """Yields other inputs: each twice, and the first one alone."""
+  """Yields other inputs: each twice, and the first and the last one alone."""
   is_open = _open(inputs)
   if not any(is_open):
     return
   arrays = [np.asarray(value) if o else value for value, o in zip(flat, is_open, strict=True)]
   yield [np.concatenate([value, value]) if o else value for value, o in zip(arrays, is_open, strict=True)]
-  yield [value[:1] if o else value for value, o in zip(arrays, is_open, strict=True)]
+  for one in (slice(1), slice(-1, None)):
+    yield [value[one] if o else value for value, o in zip(arrays, is_open, strict=True)]
 
 
 def _open(inputs: InputStructure) -> list[bool]:
@@ -370,6 +367,39 @@ def _free(name: str, taken: Sequence[str]) -> str:
   while free in taken:
     free, number = f"{name}_{number}", number + 1
   return free
+
+
+def _with_known_strings(program: Program) -> Program:
+  """Returns a program with constants in place of variables of strings that it only reads; SavedModels have none."""
+  start = len(program.function.parameters) - len(program.captures)
+  pairs = list(zip(program.function.parameters[start:], program.captures, strict=True))
+  nodes = list(program.function.nodes)
+  for i, (parameter, capture) in enumerate(pairs):
+    readers = [n for n in nodes if any(ref.node == parameter.name for ref in n.inputs)]
+    if isinstance(capture, StringVariable) and all(node.op == "ReadVariableOp" for node in readers):
+      pairs[i] = (Parameter(parameter.name, DType.STRING), capture.value)
+      names = {node.name for node in readers}
+      nodes = [Node(n.name, "Identity", n.inputs, attrs={"T": DType.STRING}) if n.name in names else n for n in nodes]
+  parameters = (*program.function.parameters[:start], *(parameter for parameter, _ in pairs))
+  function = dataclasses.replace(program.function, parameters=parameters, nodes=tuple(nodes))
+  return dataclasses.replace(program, function=function, captures=tuple(capture for _, capture in pairs))
+
+
+def _name(size: str) -> str:
+  return size.removesuffix(_ONE_MORE)
+
+
+def _fits(found: Sequence[int], wanted: Sequence[int | str], sizes: dict[str, int]) -> bool:
+  """Returns whether numbers are the ones that are wanted; adds the numbers of names."""
+  if len(found) != len(wanted):
+    return False
+  for number, size in zip(found, wanted, strict=True):
+    if isinstance(size, str):
+      number -= size.endswith(_ONE_MORE)
+      size = sizes.setdefault(_name(size), number)
+    if number != size:
+      return False
+  return True
 
 
 def _shape(shape: Sequence[int | str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 from jax.extend.core import InconclusiveDimensionOperation
 
 from graftax.convert.errors import InputError
@@ -116,8 +117,8 @@ def to_source(
   Args:
     fn: any function that JAX can trace, such as a converted function; or a split model, see `host`.
     *example_args: arrays, `jax.ShapeDtypeStruct`s or pytrees of them. Symbolic sizes stay open. For a split model they
-      are the inputs of its head, without parameters. The head runs on them, on twice as many and on the first one;
-      sizes that differ are open.
+      are the inputs of its head, without parameters. The head runs on them, on twice as many, and on the
+      first and the last one alone; sizes that differ are open.
     style: "jax": functions of parameters and arrays; or "nnx": modules of flax.nnx. A module is made of parameters and
       called with the other arguments. Variables that are trained are `nnx.Param`s, and others `nnx.BatchStat`s if they
       are named as moving statistics, or `nnx.Variable`s. If `fn` returns new values of parameters, a call assigns them.
@@ -190,7 +191,9 @@ def _split_source(split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
   def source(open_sizes: Literal["all", "batch", "none"]) -> Source:
     parts = host_parts(split, examined_arrays(split, args, inputs, open_sizes=open_sizes))
-    program = _Program(numeric_part(split, parts), [split.params, *array_specs(parts.arrays)], keys)
+    scope = export.SymbolicScope()
+    specs = array_specs(parts.arrays, scope)
+    program = _Program(numeric_part(split, parts, scope), [split.params, *specs], keys)
     return _source(program, name, is_module, parts)
 
   for open_sizes in ("all", "batch"):
@@ -224,7 +227,9 @@ def _source(program: "_Program", name: str, is_module: bool, host: HostParts | N
       break
     dissolved |= small
   share = sum(parts for _, parts in recovery.found) / max(1, count)
-  return _written(folded, main, constants, frozen, name, kinds if is_module else None, min(1.0, share), host)
+  return _written(
+    folded, main, constants, frozen, name, kinds if is_module else None, min(1.0, share), host, program.num_keys
+  )
 
 
 # A function that is called once is written where it is called, if it is this short.
@@ -255,6 +260,7 @@ class _Program:
 
   def __init__(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     self._fn, self._args, self._kwargs = fn, args, kwargs
+    self.num_keys = len(kwargs)
     self.has_parameters = bool(args) and isinstance(args[0], Mapping)
     specs = jax.tree.map(_spec, (tuple(args), dict(kwargs)))
     flat, self._structure = jax.tree_util.tree_flatten_with_path(specs)
@@ -513,6 +519,7 @@ def _written(
   kinds: Mapping[tuple[str, ...], str] | None,
   recovered: float,
   host: HostParts | None,
+  num_keys: int,
 ) -> Source:
   """Chooses names and lays out the module of Python.
 
@@ -525,6 +532,7 @@ def _written(
     kinds: if functions with parameters are classes, the kind of each parameter.
     recovered: as in `Source`.
     host: as in `Source`.
+    num_keys: how many arguments of a split program are random keys.
   """
   names = function_names(folded, name)
   find_keys = keys_of if kinds is None else module_keys
@@ -576,7 +584,7 @@ def _written(
 
   run = ""
   if host is not None:
-    run, calls = with_host_calls(definitions, name, host)
+    run, calls = with_host_calls(definitions, name, host, num_keys)
     definitions += calls
   called = {n.id for d in definitions for n in ast.walk(d) if isinstance(n, ast.Name)}
   definitions = [*(helper_definition(helper) for helper in WRITTEN if helper in called), *definitions]

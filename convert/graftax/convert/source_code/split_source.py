@@ -58,9 +58,8 @@ def host_error(split: Split) -> SourceError:
   )
 
 
-def array_specs(arrays: Sequence[HostArray]) -> list[jax.ShapeDtypeStruct]:
+def array_specs(arrays: Sequence[HostArray], scope: export.SymbolicScope) -> list[jax.ShapeDtypeStruct]:
   """Returns shapes and dtypes of the arguments of the numeric part; open sizes are symbols."""
-  scope = export.SymbolicScope()
   return [
     jax.ShapeDtypeStruct(_symbolic(array.shape, scope), np.dtype(array.dtype))
     for array in arrays
@@ -72,17 +71,12 @@ def _symbolic(sizes: Sequence[int | str], scope: export.SymbolicScope) -> tuple[
   return tuple(export.symbolic_shape(", ".join(map(str, sizes)), scope=scope))
 
 
-def numeric_part(split: Split, parts: HostParts) -> Callable[..., Any]:
+def numeric_part(split: Split, parts: HostParts, scope: export.SymbolicScope) -> Callable[..., Any]:
   """Returns the numeric part as a function of parameters and arrays, with named results and new parameters."""
 
   def function(params: Mapping[str, Any], *tensors: Any, rng: Any = None) -> tuple[dict[str, Any], Any]:
-    sizes = {
-      name: size
-      for array, tensor in zip([a for a in parts.arrays if a.value is None], tensors, strict=False)
-      for name, size in zip(array.shape, tensor.shape, strict=True)
-    }
     given = iter(tensors)
-    values = [next(given) if array.value is None else _known(array, sizes) for array in parts.arrays]
+    values = [next(given) if array.value is None else _known(array, scope) for array in parts.arrays]
     results, new_params = split.body(params, *values, rng=rng)
     return dict(zip(parts.results, results, strict=True)), new_params
 
@@ -94,21 +88,26 @@ def numeric_part(split: Split, parts: HostParts) -> Callable[..., Any]:
   return function
 
 
-def _known(array: HostArray, sizes: Mapping[str | int, Any]) -> KnownArray:
+def _known(array: HostArray, scope: export.SymbolicScope) -> KnownArray:
   """Returns a value on which shapes depend, with open sizes as symbols."""
-  values = [sizes[size] if isinstance(size, str) else size for size in array.value or ()]
   is_open = any(isinstance(size, str) for size in array.value or ())
-  shape = tuple(size for size in array.shape if isinstance(size, int))
-  return KnownArray(np.array(values, object if is_open else array.dtype).reshape(shape))
+  values = np.array(_symbolic(array.value or (), scope), object if is_open else array.dtype)
+  return KnownArray(values.reshape([size for size in array.shape if isinstance(size, int)]))
 
 
-def with_host_calls(definitions: Sequence[ast.stmt], name: str, parts: HostParts) -> tuple[str, list[ast.stmt]]:
+def with_host_calls(
+  definitions: Sequence[ast.stmt], name: str, parts: HostParts, num_keys: int
+) -> tuple[str, list[ast.stmt]]:
   """Returns the name and the definition of the function that calls graftax before and after the numeric part.
 
   Args:
     definitions: those of the numeric part.
     name: of its function or class.
     parts: the parts for the host.
+    num_keys: how many random keys it takes after the arrays.
+
+  Raises:
+    SourceError: it takes sizes that no array has.
   """
   taken = [d.name for d in definitions if isinstance(d, ast.FunctionDef | ast.ClassDef)]
   run = unique("run", taken)
@@ -117,16 +116,17 @@ def with_host_calls(definitions: Sequence[ast.stmt], name: str, parts: HostParts
   function = main if isinstance(main, ast.FunctionDef) else _call(main)
   names = [argument.arg for argument in function.args.args]
   held = [argument for argument in names if argument in _HELD] if not is_class else []
-  # What comes after parameters and arrays are random keys.
   num_arrays = sum(array.value is None for array in parts.arrays)
-  keys = names[len(held) + is_class + num_arrays :]
-  inputs, passed = _inputs(parts, [*held, *keys, "host", "module", "arrays", "rest", "results", "new", run, name])
-  others = "".join(f", {key}" for key in keys)
+  rest = names[len(held) + is_class + num_arrays :]
+  if len(rest) > num_keys:
+    raise SourceError(f"{parts.before.name}: sizes that no array has are arguments of the numeric part: {rest}.")
+  inputs, passed = _inputs(parts, [*held, *rest, "host", "module", "arrays", "rest", "results", "new", run, name])
+  others = "".join(f", {key}" for key in rest)
   if is_class:
     text = _NNX.format(
       run=run,
       compiled=unique("compiled", [*taken, run]),
-      arguments=", ".join(["module", "host", *keys, inputs]),
+      arguments=", ".join(["module", "host", *rest, inputs]),
       inputs=passed,
       others=others,
     )
@@ -136,7 +136,7 @@ def with_host_calls(definitions: Sequence[ast.stmt], name: str, parts: HostParts
     text = _JAX.format(
       run=run,
       name=name,
-      arguments=", ".join([*held, "host", *keys, inputs]),
+      arguments=", ".join([*held, "host", *rest, inputs]),
       inputs=passed,
       results="results, new" if has_state else "results",
       held="".join(f"{argument}, " for argument in held),
