@@ -6,7 +6,7 @@
 - `batch_norm`: Batch normalization: FusedBatchNorm in all versions, and its gradient.
 - `bias`: Bias: BiasAdd, BiasAddGrad.
 - `conv`: Convolutions over one, two or three spatial dimensions, dense and grouped: Conv2D, Conv3D, Conv.
-- `conv_forms`: Forms of convolutions that are faster than XLA's own on a CPU, as a table by shape.
+- `conv_forms`: The form of a convolution for each platform, by layout and window.
 - `conv_gradients`: Gradients of convolutions: Conv2DBackpropInput, Conv2DBackpropFilter, and those of Conv3D and
   depthwise.
 - `ctc`: CTCLoss (connectionist temporal classification), for labels whose alignment to the inputs is unknown.

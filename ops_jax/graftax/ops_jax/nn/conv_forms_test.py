@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax.nn.conv import convolve
-from graftax.ops_jax.nn.conv_forms import FORMS, INPUT_GRADIENT_FORMS, Shapes, canonical_form, cpu_form
+from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.conv_gradients import conv2d_backprop_filter_v2, conv2d_backprop_input
 from graftax.ops_jax.spatial.layouts import layout
 from graftax.ops_jax.spatial.windows import layout_and_window
+from graftax.xla_call_module.lax_extras import CONV_FORMS, CONV_INPUT_GRADIENT_FORMS, ConvShapes
 
 _RNG = np.random.default_rng(0)
 
-# input shape, filter shape, strides, dilations, padding -> name of the form, in `FORMS` and in `INPUT_GRADIENT_FORMS`
+# input shape, filter shape, strides, dilations, padding -> name of the form, in `CONV_FORMS` and in
+# `CONV_INPUT_GRADIENT_FORMS`
 _CASES = {
   "pointwise": ((2, 5, 4, 3), (1, 1, 3, 6), (1, 1), (1, 1), "SAME", "patches", "patches"),
   "pointwise_with_strides": ((2, 5, 4, 3), (1, 1, 3, 6), (2, 3), (1, 1), "VALID", "patches", "patches"),
@@ -50,7 +52,7 @@ def _case(name):
 
 
 def _chosen(x, kernel, window, groups, forms):
-  shapes = Shapes(x.shape, kernel.shape, window, groups)
+  shapes = ConvShapes(x.shape, kernel.shape, window.strides, window.dilations, window.padding, groups)
   return next((form.name for form in forms if x.size and form.fits(shapes)), None)
 
 
@@ -63,15 +65,15 @@ def _check_close(got, expected):
 @pytest.mark.parametrize("name", _CASES)
 def test_a_form_equals_the_convolution_and_so_do_its_derivatives(name):
   x, kernel, window, place, groups, (chosen, for_gradients) = _case(name)
-  assert _chosen(x, kernel, window, groups, FORMS) == chosen
-  assert _chosen(x, kernel, window, groups, INPUT_GRADIENT_FORMS) == for_gradients
+  assert _chosen(x, kernel, window, groups, CONV_FORMS) == chosen
+  assert _chosen(x, kernel, window, groups, CONV_INPUT_GRADIENT_FORMS) == for_gradients
 
   def canonical(x, kernel):
     return canonical_form(x, kernel, window, place, groups)
 
   expected, pull = jax.vjp(canonical, x, kernel)
   cotangent = jnp.asarray(_RNG.normal(size=expected.shape), jnp.float32)
-  for forms in (FORMS, INPUT_GRADIENT_FORMS):
+  for forms in (CONV_FORMS, CONV_INPUT_GRADIENT_FORMS):
     form = cpu_form(x, kernel, window, place, groups, forms)
     if form is not None:
       got, pull_form = jax.jit(lambda x, kernel: jax.vjp(form, x, kernel))(x, kernel)  # noqa: B023
@@ -140,5 +142,5 @@ def test_windows_of_many_cells_keep_the_convolution():
   ):
     place, window = layout_and_window("test", x, kernel, strides=(1, *strides, 1), padding="VALID")
     specs = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (x, kernel)]
-    for forms in (FORMS, INPUT_GRADIENT_FORMS):
+    for forms in (CONV_FORMS, CONV_INPUT_GRADIENT_FORMS):
       assert cpu_form(*specs, window, place, 1, forms) is None

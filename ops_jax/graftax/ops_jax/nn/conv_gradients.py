@@ -11,10 +11,11 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, StaticSizes
 from graftax.ops_jax.nn.conv import check_channels
-from graftax.ops_jax.nn.conv_forms import INPUT_GRADIENT_FORMS, canonical_form, cpu_form
+from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
 from graftax.ops_jax.spatial.layouts import Layout, layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, WindowAttrs, layout_and_window
+from graftax.xla_call_module.lax_extras import CONV_INPUT_GRADIENT_FORMS
 
 __all__ = [
   "conv2d_backprop_filter",
@@ -71,7 +72,7 @@ def _dense_input_gradient(
     return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel), input_shape, dy)
 
   default = of(lambda x, kernel: canonical_form(x, kernel, window, place, groups))
-  form = cpu_form(x, kernel, window, place, groups, INPUT_GRADIENT_FORMS)
+  form = cpu_form(x, kernel, window, place, groups, CONV_INPUT_GRADIENT_FORMS)
   if form is None:
     return default(kernel, out_backprop)
   return lax.platform_dependent(kernel, out_backprop, cpu=of(form), default=default)

@@ -101,8 +101,8 @@ def _table(run: StoredRun) -> list[str]:
     rows = ([_number(row.medians.get(name, {}).get("time"), "time") for name in names] for row in run.benchmarks)
     ratios = [ratios_to_best(_values(row, "time")) for row in run.benchmarks]
     titles = (row.title for row in run.benchmarks)
-    cells = (["" if ratio is None else f"{ratio:.2f}" for ratio in found.values()] for found in ratios)
-    body = [f"| {title} | {' | '.join((*a, *b))} |" for title, a, b in zip(titles, rows, cells, strict=True)]
+    columns = (["" if ratio is None else f"{ratio:.2f}" for ratio in found.values()] for found in ratios)
+    body = [f"| {title} | {' | '.join((*a, *b))} |" for title, a, b in zip(titles, rows, columns, strict=True)]
     heads = (*names, *ratios[0])
     return [f"| | {' | '.join(heads)} |", f"| --- |{' --: |' * len(heads)}", *body]
   lines = ["| | | time | memory |", "| --- | --- | --: | --: |"]

@@ -4,6 +4,8 @@ Each name is imported on first use, because some modules are slow to import and 
 
 - `arrays`: Small helpers for arrays and lists of arrays.
 - `closure_conversion`: Turns closed-over values of a function into arguments.
+- `conv_forms`: Forms of convolutions that are faster than XLA's own on a CPU, as a table by shape.
+- `convolutions`: `lax.conv_general_dilated` in the form that is the fastest on each platform.
 - `gather_scatter`: Gather and scatter with HLO's semantics.
 - `int64_pairs`: `Int64Pair`, 64-bit integers as two arrays of 32-bit words.
 - `linear_calls`: Linear functions with a given transpose.
@@ -25,6 +27,16 @@ from graftax.xla_call_module import _lazy
 if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.arrays import is_inexact, mulhi, replaced
   from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
+  from graftax.xla_call_module.lax_extras.conv_forms import (
+    CONV_FORMS,
+    CONV_INPUT_GRADIENT_FORMS,
+    ConvForm,
+    ConvShapes,
+    accumulation_dtype,
+    depthwise_sum,
+    find_conv_form,
+  )
+  from graftax.xla_call_module.lax_extras.convolutions import conv_general_dilated
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
   from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
@@ -52,15 +64,23 @@ if TYPE_CHECKING:
   )
 
 __all__ = [
+  "CONV_FORMS",
+  "CONV_INPUT_GRADIENT_FORMS",
   "MAX_UNROLLED_CELLS",
   "MONOIDS",
   "NUM_SLOTS",
   "Closed",
+  "ConvForm",
   "InconclusiveDimensionOperation",
   "Int64Pair",
+  "ConvShapes",
   "Window",
+  "accumulation_dtype",
   "call_with_tangents",
   "closed",
+  "conv_general_dilated",
+  "depthwise_sum",
+  "find_conv_form",
   "gather",
   "gather_old",
   "highest",
@@ -88,8 +108,9 @@ __all__ = [
 
 # The modules that are fast to import come first.
 _HOMES = (
-    "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "gather_scatter",
-    "closure_conversion", "linear_calls", "tangent_rules", "while_loops",
+    "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "conv_forms",
+    "convolutions", "gather_scatter", "closure_conversion",
+    "linear_calls", "tangent_rules", "while_loops",
 )  # fmt: skip
 
 

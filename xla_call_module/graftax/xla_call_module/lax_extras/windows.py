@@ -52,9 +52,8 @@ class Window:
 
   def padded(self, x: Array, value: Any) -> Array:
     """Returns the array with this window's padding and base dilation filled with `value`."""
-    return lax.pad(
-      x, value, [(low, high, d - 1) for (low, high), d in zip(self.padding, self.base_dilation, strict=True)]
-    )
+    cells = [(low, high, d - 1) for (low, high), d in zip(self.padding, self.base_dilation, strict=True)]
+    return lax.pad(x, value, cells) if any(map(any, cells)) else x
 
   def without_padding(self) -> "Window":
     """Returns the window for an array that `padded` returned."""
@@ -67,11 +66,10 @@ class Window:
     Args:
       *padded: arrays of equal shape that `padded` returned. The window must fit in them.
     """
-    shape = padded[0].shape
-    spans = self._spans()
+    counts = self.counts(padded[0])
     for offsets in itertools.product(*(range(size) for size in self.sizes)):
       starts = [offset * d for offset, d in zip(offsets, self.window_dilation, strict=True)]
-      limits = [start + dim - span for start, dim, span in zip(starts, shape, spans, strict=True)]
+      limits = [start + (n - 1) * step + 1 for start, n, step in zip(starts, counts, self.strides, strict=True)]
       yield tuple(lax.slice(x, starts, limits, self.strides) for x in padded)
 
   def fits(self, padded: Array) -> bool:

@@ -9,6 +9,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lax_extras.convolutions import conv_general_dilated
 from graftax.xla_call_module.registry import register
 
 __all__ = ["convolution", "precision_of"]
@@ -109,7 +110,7 @@ def convolution(op: ir.Op, x: Array, kernel: Array, padding: Sequence[tuple[int,
   reversal = op.attrs.integers("window_reversal", ())
   if any(reversal):
     kernel = lax.rev(kernel, [axis for axis, flag in zip(rhs[2:], reversal, strict=True) if flag])
-  return lax.conv_general_dilated(
+  return conv_general_dilated(
     x,
     kernel,
     window_strides=op.attrs.integers("window_strides", ones),

@@ -1,0 +1,262 @@
+"""Forms of convolutions that are faster than XLA's own on a CPU, as a table by shape.
+
+XLA:CPU computes few shapes of convolutions well, and the derivatives of some of them very badly: the derivative for the
+filter of a grouped convolution runs up to 200 times longer than the convolution. Each entry of `CONV_FORMS` is a form
+that the same measurement showed to be faster, for values or for derivatives, and slower for neither. Removing an entry
+changes no result. The measurements are in docs/measurements-2026-11-26.md, "Convolutions on a CPU".
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from graftax.xla_call_module.lax_extras.windows import Window
+
+__all__ = [
+  "CONV_FORMS",
+  "CONV_INPUT_GRADIENT_FORMS",
+  "ConvFunction",
+  "ConvForm",
+  "ConvShapes",
+  "accumulation_dtype",
+  "depthwise_sum",
+  "find_conv_form",
+  "shifted_form",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConvShapes:
+  """Sizes of one convolution with its channels last; all are numbers.
+
+  Attributes:
+    x: shape of the input.
+    kernel: shape of the filter, `[*size, in_channels / groups, out_channels]`.
+    strides: step between windows, one entry per spatial dimension.
+    dilations: step between the cells of a window, likewise.
+    padding: cells added before and after, likewise.
+    groups: number of groups.
+  """
+
+  x: tuple[int, ...]
+  kernel: tuple[int, ...]
+  strides: tuple[int, ...]
+  dilations: tuple[int, ...]
+  padding: tuple[tuple[int, int], ...]
+  groups: int
+
+  @property
+  def size(self) -> tuple[int, ...]:
+    """Returns the number of cells of a window, per spatial dimension."""
+    return self.kernel[:-2]
+
+  @property
+  def out_space(self) -> tuple[int, ...]:
+    """Returns the spatial sizes of the result."""
+    columns = zip(self.x[1:-1], self.size, self.strides, self.dilations, self.padding, strict=True)
+    return tuple(max(0, (n + sum(pad) - (k - 1) * d - 1) // s + 1) for n, k, s, d, pad in columns)
+
+  @property
+  def num_pixels(self) -> int:
+    """Returns the number of pixels of the result, of the whole batch."""
+    return self.x[0] * math.prod(self.out_space)
+
+  @property
+  def is_depthwise(self) -> bool:
+    """Returns whether each channel of the input has filters of its own."""
+    return self.kernel[-2] == 1 and self.groups == self.x[-1] > 1
+
+  @property
+  def are_plain(self) -> bool:
+    """Returns whether nothing is empty and no padding cuts cells off."""
+    numbers = (*self.x, *self.kernel, *self.out_space)
+    return min(numbers) > 0 and min((n for pair in self.padding for n in pair), default=0) >= 0
+
+
+ConvFunction = Callable[[Array, Array], Array]
+_Compute = Callable[[Array, Array, ConvShapes], Array]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConvForm:
+  """An entry of the table.
+
+  Attributes:
+    name: for tests and tables.
+    fits: whether it is the faster one for a convolution of these sizes.
+    compute: computes the convolution.
+  """
+
+  name: str
+  fits: Callable[[ConvShapes], bool]
+  compute: _Compute
+
+
+def find_conv_form(shapes: ConvShapes, forms: Iterable[ConvForm]) -> ConvFunction | None:
+  """Returns the first form of a table that fits a convolution in float32; None if XLA's own is the fastest."""
+  found = next((form for form in forms if form.fits(shapes)), None) if shapes.are_plain else None
+  return None if found is None else lambda x, kernel: found.compute(x, kernel, shapes)
+
+
+def depthwise_sum(
+  views: Iterable[tuple[tuple[int, ...], Array | np.ndarray]], kernel: Array | np.ndarray, rank: int, channel_axis: int
+) -> Array | None:
+  """Computes a depthwise convolution as a sum of shifted inputs times filter cells.
+
+  XLA:CPU runs a convolution with one group per channel 10 to 30 times slower than this sum.
+
+  Args:
+    views: for each cell of the window, its position and the part of the input that it sees in all windows.
+    kernel: `[*size, channels, multiplier]`, same dtype.
+    rank: number of dimensions of the views.
+    channel_axis: that of them with the channels.
+
+  Returns:
+    With `channels * multiplier` channels, those of one input channel side by side; None if there is no cell.
+  """
+  *size, channels, multiplier = kernel.shape
+  # [channels] or [channels, multiplier], followed by a 1 for each dimension after the channels.
+  trailing = (1,) * (rank - 1 - channel_axis)
+  factors = jnp.asarray(kernel).reshape(*size, channels, *((multiplier,) if multiplier > 1 else ()), *trailing)
+  total: Array | None = None
+  for cell, view in views:
+    term = jnp.asarray(view if multiplier == 1 else jnp.expand_dims(view, channel_axis + 1)) * factors[cell]
+    total = term if total is None else total + term
+  if total is None or multiplier == 1:
+    return total
+  return total.reshape(*total.shape[:channel_axis], channels * multiplier, *total.shape[channel_axis + 2 :])
+
+
+def accumulation_dtype(dtype: np.dtype) -> np.dtype:
+  """Returns the dtype in which `depthwise_sum` adds up: float32 for shorter floating-point types."""
+  return np.dtype(np.float32) if jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4 else dtype
+
+
+def shifted_form(x: Array, kernel: Array, window: Window, channel_axis: int) -> Array:
+  """Computes a depthwise convolution with `depthwise_sum`; all sizes are positive numbers.
+
+  Args:
+    x: the input.
+    kernel: `[*size, channels, multiplier]`, same dtype.
+    window: over all dimensions of `x`.
+    channel_axis: the dimension of `x` with the channels.
+
+  Returns:
+    In the layout and dtype of `x`.
+  """
+  dtype = accumulation_dtype(x.dtype)
+  padded = window.padded(x.astype(dtype), np.zeros((), dtype))
+  views = zip(np.ndindex(kernel.shape[:-2]), (view for (view,) in window.views(padded)), strict=True)
+  total = depthwise_sum(views, kernel.astype(dtype), x.ndim, channel_axis)
+  assert total is not None, "internal: a window without cells"
+  return total.astype(x.dtype)
+
+
+def _are_patches(shapes: ConvShapes) -> bool:
+  """Returns whether every pixel of the input belongs to one window at most, and no window to the padding."""
+  steps = zip(shapes.size, shapes.strides, shapes.dilations, strict=True)
+  return (
+    shapes.groups == 1 and all(k == 1 or (k == s and d == 1) for k, s, d in steps) and not any(map(sum, shapes.padding))
+  )
+
+
+def _patches(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
+  """Computes a convolution whose windows do not overlap as one dot."""
+  out = shapes.out_space
+  batch, channels = shapes.x[0], shapes.x[-1]
+  limits = [(n - 1) * s + k for n, s, k in zip(out, shapes.strides, shapes.size, strict=True)]
+  steps = [s if k == 1 else 1 for s, k in zip(shapes.strides, shapes.size, strict=True)]
+  if [*x.shape[1:-1]] != limits or max(steps) > 1:
+    x = lax.slice(x, (0,) * x.ndim, (batch, *limits, channels), (1, *steps, 1))
+  if max(shapes.size) > 1:
+    pairs = [size for pair in zip(out, shapes.size, strict=True) for size in pair]
+    space = len(out)
+    x = x.reshape(batch, *pairs, channels)
+    x = x.transpose(0, *range(1, 2 * space, 2), *range(2, 2 * space + 1, 2), 2 * space + 1)
+  return _dot(x.reshape(shapes.num_pixels, -1), kernel, shapes)
+
+
+def _dot(rows: Array, kernel: Array, shapes: ConvShapes) -> Array:
+  """Multiplies one row per pixel of the result, of the cells of its window, with the filter."""
+  y = lax.dot(rows, kernel.reshape(-1, kernel.shape[-1]))
+  return y.reshape(shapes.x[0], *shapes.out_space, kernel.shape[-1])
+
+
+def _has_few_pixels(shapes: ConvShapes) -> bool:
+  *_, in_channels, out_channels = shapes.kernel
+  return (
+    shapes.groups == 1
+    and 1 < math.prod(shapes.size) <= _MOST_CELLS
+    and min(in_channels, out_channels) >= _MANY_CHANNELS
+    and shapes.num_pixels <= _FEW_PIXELS
+  )
+
+
+def _rows_of_cells(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
+  """Computes a convolution as one dot, with an array that repeats each pixel for each window that sees it."""
+  window = Window(
+    sizes=(1, *shapes.size, 1),
+    strides=(1, *shapes.strides, 1),
+    base_dilation=(1,) * x.ndim,
+    window_dilation=(1, *shapes.dilations, 1),
+    padding=((0, 0), *shapes.padding, (0, 0)),
+  )
+  views = [view for (view,) in window.views(window.padded(x, np.zeros((), x.dtype)))]
+  return _dot(jnp.concatenate(views, -1).reshape(shapes.num_pixels, -1), kernel, shapes)
+
+
+def _is_grouped(shapes: ConvShapes) -> bool:
+  # Groups of few channels would have to be merged, with zeros in the filter between them, to be faster than XLA's form.
+  # Then an infinite value in one group would make the results of the others NaN.
+  return 1 < shapes.groups <= _MOST_GROUPS and shapes.kernel[-2] >= _ENOUGH_CHANNELS
+
+
+def _by_group(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
+  """Computes a grouped convolution as a dense one for each group."""
+  groups = shapes.groups
+  space = "".join(str(i) for i in range(len(shapes.size)))
+  numbers = (f"N{space}C", f"{space}IO", f"N{space}C")
+  parts = zip(jnp.split(x, groups, -1), jnp.split(kernel, groups, -1), strict=True)
+  results = [
+    lax.conv_general_dilated(
+      part, filters, shapes.strides, shapes.padding, rhs_dilation=shapes.dilations, dimension_numbers=numbers
+    )
+    for part, filters in parts
+  ]
+  return lax.concatenate(results, x.ndim - 1)
+
+
+def _is_strided(shapes: ConvShapes) -> bool:
+  return (
+    shapes.groups == 1
+    and any(s > 1 for s in shapes.strides)
+    and math.prod(shapes.size) <= min(_MOST_CELLS, _MOST_CELLS_PER_PIXEL * math.prod(shapes.strides))
+  )
+
+
+_FEW_PIXELS = 256
+_MANY_CHANNELS = 128
+_MOST_GROUPS = 64
+_ENOUGH_CHANNELS = 16
+# Each cell of a window is an operation of the program in `_rows_of_cells`.
+_MOST_CELLS = 64
+# The array of `_rows_of_cells` has so many elements for each of the convolution's input: a bound for memory.
+_MOST_CELLS_PER_PIXEL = 4
+
+CONV_FORMS: tuple[ConvForm, ...] = (
+  ConvForm("patches", _are_patches, _patches),
+  ConvForm("rows of cells, few pixels", _has_few_pixels, _rows_of_cells),
+  ConvForm("one for each group", _is_grouped, _by_group),
+)
+"""Forms of convolutions; the first one that fits is used."""
+
+CONV_INPUT_GRADIENT_FORMS: tuple[ConvForm, ...] = (
+  ConvForm("patches", _are_patches, _patches),
+  ConvForm("rows of cells, with strides", _is_strided, _rows_of_cells),
+  ConvForm("one for each group", _is_grouped, _by_group),
+)
+"""Forms of convolutions whose transposes, which `Conv2DBackpropInput` computes, are fast."""

@@ -1,0 +1,126 @@
+"""`lax.conv_general_dilated` in the form that is the fastest on each platform."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from graftax.xla_call_module.lax_extras.conv_forms import (
+  CONV_FORMS,
+  ConvFunction,
+  ConvShapes,
+  find_conv_form,
+  shifted_form,
+)
+from graftax.xla_call_module.lax_extras.windows import Window
+
+__all__ = ["conv_general_dilated"]
+
+_T = TypeVar("_T")
+
+# Each cell of a depthwise filter is an operation of the program.
+_MOST_CELLS = 128
+
+
+def conv_general_dilated(
+  lhs: Array,
+  rhs: Array,
+  window_strides: Sequence[int],
+  padding: Sequence[tuple[int, int]],
+  rhs_dilation: Sequence[int],
+  dimension_numbers: lax.ConvDimensionNumbers,
+  feature_group_count: int,
+  **others: Any,
+) -> Array:
+  """Computes `lax.conv_general_dilated`, on CPUs in a faster form if one is known.
+
+  Args:
+    lhs: the input.
+    rhs: the filter.
+    window_strides: one entry per spatial dimension.
+    padding: likewise.
+    rhs_dilation: likewise.
+    dimension_numbers: positions of batch, channels and spatial dimensions.
+    feature_group_count: number of groups.
+    **others: as for `lax.conv_general_dilated`; `lhs_dilation` must be given.
+  """
+
+  def canonical(lhs: Array, rhs: Array) -> Array:
+    return lax.conv_general_dilated(
+      lhs,
+      rhs,
+      window_strides,
+      padding,
+      rhs_dilation=rhs_dilation,
+      dimension_numbers=dimension_numbers,
+      feature_group_count=feature_group_count,
+      **others,
+    )
+
+  sizes = (*lhs.shape, *rhs.shape, *(n for pair in padding for n in pair))
+  is_plain = all(isinstance(n, int) for n in sizes) and all(d == 1 for d in others["lhs_dilation"])
+  result = others.get("preferred_element_type") or lhs.dtype
+  if not is_plain or others.get("batch_group_count", 1) != 1 or not lhs.dtype == rhs.dtype == result:
+    return canonical(lhs, rhs)
+  layout = _Layout.of(dimension_numbers)
+  if layout is None or not jnp.issubdtype(lhs.dtype, jnp.floating):
+    return canonical(lhs, rhs)
+  x_shape = tuple(lhs.shape[axis] for axis in layout.x)
+  kernel_shape = tuple(rhs.shape[axis] for axis in layout.kernel)
+  shapes = ConvShapes(
+    x_shape, kernel_shape, tuple(window_strides), tuple(rhs_dilation), tuple(padding), feature_group_count
+  )
+  form = _depthwise_form(shapes, layout) if shapes.is_depthwise else _dense_form(shapes, layout, lhs.dtype)
+  if form is None:
+    return canonical(lhs, rhs)
+  return lax.platform_dependent(
+    lhs, rhs, cpu=lambda lhs, rhs: form(lhs, rhs.transpose(layout.kernel)), default=canonical
+  )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Layout:
+  """Positions of the dimensions of the input, which are those of the result, and of the filter.
+
+  Attributes:
+    x: of batch, spatial dimensions and channels.
+    kernel: of spatial dimensions, input channels and output channels.
+  """
+
+  x: tuple[int, ...]
+  kernel: tuple[int, ...]
+
+  @classmethod
+  def of(cls, numbers: lax.ConvDimensionNumbers) -> "_Layout | None":
+    """Returns the layout; None if that of the result is another one, or if the order of spatial dimensions changes."""
+    (batch, channels, *space), (out_channels, in_channels, *kernel) = numbers.lhs_spec, numbers.rhs_spec
+    if tuple(numbers.out_spec) != tuple(numbers.lhs_spec) or space != sorted(space):
+      return None
+    return cls((batch, *space, channels), (*kernel, in_channels, out_channels))
+
+  def window(self, shapes: ConvShapes) -> Window:
+    """Returns the window over all dimensions of the input."""
+
+    def placed(values: Sequence[_T], default: _T) -> tuple[_T, ...]:
+      found = dict(zip(self.x[1:-1], values, strict=True))
+      return tuple(found.get(axis, default) for axis in range(len(self.x)))
+
+    ones = (1,) * len(self.x)
+    padding = placed(shapes.padding, (0, 0))
+    return Window(placed(shapes.size, 1), placed(shapes.strides, 1), ones, placed(shapes.dilations, 1), padding)
+
+
+def _depthwise_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction | None:
+  if not shapes.are_plain or math.prod(shapes.size) > _MOST_CELLS:
+    return None
+  window, channel_axis, by_channel = layout.window(shapes), layout.x[-1], (*shapes.size, shapes.groups, -1)
+  return lambda x, kernel: shifted_form(x, kernel.reshape(by_channel), window, channel_axis)
+
+
+def _dense_form(shapes: ConvShapes, layout: _Layout, dtype: np.dtype) -> ConvFunction | None:
+  has_channels_last = layout.x == tuple(range(len(layout.x)))
+  return find_conv_form(shapes, CONV_FORMS) if has_channels_last and dtype == jnp.float32 else None

@@ -1,0 +1,104 @@
+"""Convolutions in the form for CPUs against XLA's own, for the layouts that exporters write."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.xla_call_module.lax_extras import conv_general_dilated
+
+_RNG = np.random.default_rng(0)
+_NHWC, _NCHW, _HWNC = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("HWNC", "OHWI", "HWNC")
+
+# layouts, input [batch, height, width, channels], filter [height, width, channels / groups, out channels], strides,
+# padding, dilations -> whether it has a form for CPUs
+_CASES = {
+  "depthwise": (_NHWC, (2, 6, 5, 3), (3, 3, 1, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), True),
+  "depthwise, channels first": (_NCHW, (2, 6, 5, 3), (3, 2, 1, 3), (2, 1), ((1, 0), (0, 1)), (1, 1), True),
+  "depthwise, batch third": (_HWNC, (2, 6, 5, 3), (3, 2, 1, 6), (1, 2), ((0, 0), (2, 1)), (2, 1), True),
+  "depthwise with two filters": (_NHWC, (1, 5, 6, 4), (2, 3, 1, 8), (2, 2), ((0, 1), (1, 1)), (1, 2), True),
+  "pointwise": (_NHWC, (2, 5, 4, 3), (1, 1, 3, 6), (2, 1), ((0, 0), (0, 0)), (1, 1), True),
+  "pointwise, channels first": (_NCHW, (2, 5, 4, 3), (1, 1, 3, 6), (1, 1), ((0, 0), (0, 0)), (1, 1), False),
+  "few pixels": (_NHWC, (1, 4, 4, 128), (3, 3, 128, 128), (1, 1), ((1, 1), (1, 1)), (1, 1), True),
+  "groups": (_NHWC, (1, 4, 4, 32), (3, 3, 16, 6), (1, 1), ((1, 1), (1, 1)), (1, 1), True),
+  "dense": (_NHWC, (1, 8, 8, 4), (3, 3, 4, 5), (1, 1), ((1, 1), (1, 1)), (1, 1), False),
+  "a window beyond the input": (_NHWC, (1, 2, 2, 3), (3, 3, 1, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), False),
+  "padding that cuts off": (_NHWC, (1, 6, 6, 3), (3, 3, 1, 3), (1, 1), ((-1, 1), (1, 1)), (1, 1), False),
+}
+
+
+def _placed(x, axes, layout):
+  return jnp.asarray(x.transpose([axes.index(axis) for axis in layout]))
+
+
+def _convolutions(name, dtype="float32", **changes):
+  layouts, x, kernel, strides, padding, dilations, _ = _CASES[name]
+  args = (
+    _placed(_RNG.normal(size=x).astype(dtype), "NHWC", layouts[0]),
+    _placed(_RNG.normal(size=kernel).astype(dtype), "HWIO", layouts[1]),
+  )
+  settings = {
+    "window_strides": strides,
+    "padding": padding,
+    "rhs_dilation": dilations,
+    "dimension_numbers": lax.conv_dimension_numbers(args[0].shape, args[1].shape, layouts),
+    "feature_group_count": x[-1] // kernel[-2],
+    "lhs_dilation": (1, 1),
+    "preferred_element_type": dtype,
+    **changes,
+  }
+  return (
+    args,
+    (lambda *args: conv_general_dilated(*args, **settings)),
+    lambda *args: lax.conv_general_dilated(*args, **settings),
+  )
+
+
+def _has_choice(function, args):
+  return "platform_index" in str(jax.make_jaxpr(function)(*args))
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_values_and_derivatives_are_those_of_lax(name):
+  args, found, expected = _convolutions(name)
+  assert _has_choice(found, args) == _CASES[name][-1]
+
+  def all_of(function):
+    def run(*args):
+      y, pull = jax.vjp(function, *args)
+      return y, pull(jnp.cos(y)), jax.vmap(function)(*(jnp.stack([x, 2 * x]) for x in args))
+
+    return jax.jit(run)(*args)
+
+  for a, b in zip(*(jax.tree.leaves(all_of(function)) for function in (found, expected)), strict=True):
+    assert a.shape == b.shape and a.dtype == b.dtype
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * float(jnp.max(jnp.abs(b), initial=1)))
+
+
+def test_short_floating_point_types_are_added_up_in_float32():
+  args, found, _ = _convolutions("depthwise", "float16")
+  wide, _, expected = _convolutions("depthwise")
+  wide = [x.astype(jnp.float32) for x in args]
+  np.testing.assert_allclose(jax.jit(found)(*args), expected(*wide), rtol=1e-3, atol=1e-3)
+
+
+def test_what_the_forms_do_not_compute_is_left_to_lax():
+  args, found, _ = _convolutions("depthwise")
+  assert _has_choice(found, args)
+  _, with_dilated_input, _ = _convolutions("depthwise", lhs_dilation=(2, 1))
+  assert not _has_choice(with_dilated_input, args)
+  short, wider_result, _ = _convolutions("depthwise", "float16", preferred_element_type="float32")
+  assert not _has_choice(wider_result, short)
+  _, of_integers, expected = _convolutions("depthwise", preferred_element_type="int32")
+  integers = [x.astype(jnp.int32) for x in args]
+  assert not _has_choice(of_integers, integers)
+  np.testing.assert_array_equal(of_integers(*integers), expected(*integers))
+
+
+def test_sizes_may_be_symbolic():
+  layouts, _, kernel, *_ = _CASES["depthwise"]
+  _, found, _ = _convolutions("depthwise")
+  (batch,) = jax.export.symbolic_shape("b")
+  spec = jax.ShapeDtypeStruct((batch, 6, 5, 3), "float32")
+  assert not _has_choice(found, (spec, jnp.ones(kernel)))
