@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, Literal
 
 __all__ = ["compiler_options"]
 
@@ -23,10 +23,11 @@ _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 # Where XLA's kernels for the CPU were measured.
 _MACHINES = ("x86_64", "AMD64")
 _CPU_CONVOLUTIONS: Mapping[str, str] = {
-  # YNNPACK for single matrix products, which 1x1 convolutions become. Products of attention were 3% to 7% slower.
+  # YNNPACK for single matrix products, which 1x1 convolutions become. Those that graftax has written as products gain
+  # nothing, and programs with other convolutions are up to 45% slower.
   "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
 }
-_MAX_BATCHED_SHARE = 0.05
+_MIN_POINTWISE_SHARE = 0.7
 
 
 def compiler_options(platform: str | None = None, program: ClosedJaxpr | None = None) -> dict[str, str]:
@@ -39,7 +40,8 @@ def compiler_options(platform: str | None = None, program: ClosedJaxpr | None = 
   Args:
     platform: "cpu", "gpu", "cuda", "rocm" or "tpu"; by default that on which JAX runs functions.
     program: what will be compiled, such as `jax.jit(fn).trace(params, x).jaxpr`. Options that are faster only for
-      other programs are left out. Without a program, the result has the options for networks of convolutions.
+      other programs are left out. Without a program, the result has all options that make some programs faster, and
+      may make others slower.
 
   Returns:
     Values by the names of the options.
@@ -68,7 +70,7 @@ def compiler_options(platform: str | None = None, program: ClosedJaxpr | None = 
     )
   if (platform or jax.default_backend()) != "cpu" or host.machine() not in _MACHINES:
     return {}
-  if program is not None and not _gains_from_products(program):
+  if program is not None and not _is_mostly_pointwise(program):
     return {}
   return {name: value for name, value in _CPU_CONVOLUTIONS.items() if _is_accepted("cpu", name, value)}
 
@@ -89,12 +91,11 @@ def _is_accepted(platform: str, name: str, value: str) -> bool:
   return True
 
 
-def _gains_from_products(program: ClosedJaxpr) -> bool:
-  """Returns whether a program has convolutions, and next to no products with batch axes, as those of attention."""
+def _is_mostly_pointwise(program: ClosedJaxpr) -> bool:
+  """Returns whether most of what a program multiplies is in 1x1 convolutions that are left to XLA."""
   work = list(_work(program.jaxpr))
-  batched = sum(part.num_products for part in work if part.is_batched)
-  has_convolutions = any(part.is_convolution for part in work)
-  return has_convolutions and batched <= _MAX_BATCHED_SHARE * sum(part.num_products for part in work)
+  pointwise = sum(part.num_products for part in work if part.is_pointwise)
+  return pointwise > 0 and pointwise >= _MIN_POINTWISE_SHARE * sum(part.num_products for part in work)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,27 +103,44 @@ class _Work:
   """What an equation multiplies."""
 
   num_products: int
-  is_convolution: bool
-  is_batched: bool
+  is_pointwise: bool
 
 
 def _work(jaxpr: Any) -> Iterator[_Work]:
+  """Yields what a program multiplies on a CPU."""
+  platforms: dict[Any, Sequence[Any]] = {}
   for equation in jaxpr.eqns:
     name, params = equation.primitive.name, equation.params
-    if name == "conv_general_dilated":
-      kernel = _sizes(equation.invars[1])
-      num_products = math.prod(_sizes(equation.outvars[0])) * math.prod(kernel)
-      yield _Work(num_products // max(kernel[params["dimension_numbers"].rhs_spec[0]], 1), True, False)
+    if name == "platform_index":
+      platforms[equation.outvars[0]] = params["platforms"]
+    elif name == "conv_general_dilated":
+      yield _convolution(equation)
     elif name == "dot_general":
-      ((contracted, _), (batch, _)) = params["dimension_numbers"]
+      ((contracted, _), _) = params["dimension_numbers"]
       operand = _sizes(equation.invars[0])
       num_products = math.prod(_sizes(equation.outvars[0])) * math.prod(operand[axis] for axis in contracted)
-      yield _Work(num_products, False, bool(batch))
+      yield _Work(num_products, False)
     else:
       times = params["length"] if name == "scan" else 1
-      for body in _bodies(params.values()):
+      bodies = list(_bodies(params.values()))
+      if name == "cond" and not isinstance(equation.invars[0], Literal) and equation.invars[0] in platforms:
+        bodies = [bodies[_place_of_cpu(platforms[equation.invars[0]])]]
+      for body in bodies:
         for part in _work(body):
           yield dataclasses.replace(part, num_products=times * part.num_products)
+
+
+def _convolution(equation: Any) -> _Work:
+  numbers = equation.params["dimension_numbers"].rhs_spec
+  kernel = _sizes(equation.invars[1])
+  num_products = math.prod(_sizes(equation.outvars[0])) * math.prod(kernel) // max(kernel[numbers[0]], 1)
+  is_pointwise = all(kernel[axis] == 1 for axis in numbers[2:]) and equation.params["feature_group_count"] == 1
+  return _Work(num_products, is_pointwise)
+
+
+def _place_of_cpu(platforms: Sequence[Any]) -> int:
+  """Returns the position of the branch for CPUs; the last one is for platforms that are not named."""
+  return next((i for i, names in enumerate(platforms) if names is not None and "cpu" in names), len(platforms) - 1)
 
 
 def _bodies(values: Any) -> Iterator[Any]:

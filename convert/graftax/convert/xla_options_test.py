@@ -1,4 +1,5 @@
 import platform
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 from graftax.convert import compiler_options, xla_options
+from graftax.ops_jax import lowering
 
 pytestmark = pytest.mark.skipif(
   platform.machine() not in ("x86_64", "AMD64") or jax.default_backend() != "cpu", reason="nothing is measured here"
@@ -14,10 +16,6 @@ pytestmark = pytest.mark.skipif(
 
 def _convolution(x, kernel):
   return jax.lax.conv_general_dilated(x, kernel, [1, 1], "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-
-
-def _attention(q, k):
-  return jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k)), k)
 
 
 def _network(x, kernel, w):
@@ -31,27 +29,27 @@ def _program(function, *shapes):
 _IMAGES = ([2, 8, 8, 4], [1, 1, 4, 8])
 
 
-def test_only_programs_with_convolutions_and_without_attention_get_the_option():
+def test_only_programs_of_1x1_convolutions_get_the_option():
   (name,) = compiler_options()
   assert name == "xla_cpu_experimental_ynn_fusion_type"
   assert list(compiler_options(program=_program(_convolution, *_IMAGES))) == [name]
-  assert list(compiler_options(program=_program(jax.grad(lambda *x: _network(*x).sum()), *_IMAGES, [8, 3]))) == [name]
+  assert compiler_options(program=_program(_convolution, [2, 8, 8, 4], [3, 3, 4, 8])) == {}
   assert compiler_options(program=_program(jnp.matmul, [8, 8], [8, 8])) == {}
 
-  def both(x, kernel, q, k):
-    return _convolution(x, kernel), _attention(q, k)
 
-  assert compiler_options(program=_program(both, *_IMAGES, [2, 64, 8], [2, 64, 8])) == {}
+def test_loops_count_for_each_iteration():
+  def both(x, kernel, y, steps):
+    return _convolution(x, kernel), jax.lax.scan(lambda y, _: (y @ y, None), y, length=steps)[0]
 
-
-def test_attention_within_a_loop_counts_for_each_iteration():
-  def both(x, kernel, q, steps):
-    return _convolution(x, kernel), jax.lax.scan(lambda q, _: (_attention(q, q), None), q, length=steps)[0]
-
-  shapes = ([8, 32, 32, 16], [3, 3, 16, 16], [1, 16, 8])
-  once, often = (_program(lambda *args, n=n: both(*args, n), *shapes) for n in (1, 1000))
+  shapes = ([8, 32, 32, 16], [1, 1, 16, 16], [8, 8])
+  once, often = (_program(lambda *args, n=n: both(*args, n), *shapes) for n in (1, 10_000))
   assert compiler_options(program=once)
   assert compiler_options(program=often) == {}
+
+
+def test_convolutions_that_are_products_on_cpus_do_not_count():
+  convolve = lowering("Conv2D").function
+  assert compiler_options(program=_program(partial(convolve, strides=(1, 1, 1, 1), padding="SAME"), *_IMAGES)) == {}
 
 
 def test_symbolic_sizes_can_be_counted():

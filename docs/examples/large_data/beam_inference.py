@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult, RunInference
 
-from graftax.convert import compiler_options
 from graftax.savedmodel_io import load
 from graftax.tools.examples.digits import load_digits, model_path
 
@@ -27,7 +26,7 @@ class SavedModelHandler(ModelHandler[np.ndarray, PredictionResult, Callable]):
   def load_model(self) -> Callable:
     fn, params = load(self._path).convert(self._signature)
     params = jax.device_put(params)
-    return jax.jit(lambda images: fn(params, images=images)[0]["probabilities"], compiler_options=compiler_options())
+    return jax.jit(lambda images: fn(params, images=images)[0]["probabilities"])
 
   def run_inference(self, batch: Sequence[np.ndarray], model: Callable, inference_args=None) -> Iterable:
     # Padding keeps the shape, so that jit compiles once and not for each size that Beam chooses.

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 import ray
 
-from graftax.convert import compiler_options
 from graftax.savedmodel_io import load
 from graftax.tools.examples.digits import load_digits, model_path
 
@@ -20,9 +19,7 @@ class Predictor:
   def __init__(self, path, signature):
     fn, params = load(path).convert(signature)
     params = jax.device_put(params)
-    self._predict = jax.jit(
-      lambda images: fn(params, images=images)[0]["probabilities"], compiler_options=compiler_options()
-    )
+    self._predict = jax.jit(lambda images: fn(params, images=images)[0]["probabilities"])
 
   def __call__(self, batch):
     # Padding keeps the shape, so that jit compiles once and not again for the last batch.

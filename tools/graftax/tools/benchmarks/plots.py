@@ -32,7 +32,6 @@ _COLORS = {
 _MARKERS = {
   "graftax": "o",
   "graftax, frozen": "*",
-  "graftax, no options": ".",
   "TensorFlow": "s",
   "TensorFlow with XLA": "p",
   "Keras on JAX": "^",

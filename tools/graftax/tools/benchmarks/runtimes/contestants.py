@@ -21,34 +21,27 @@ _NUM_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") 
 
 
 def _graftax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
-  from graftax.convert import compiler_options
+  from graftax import savedmodel_io
 
-  return _converted_by_graftax(folder, inputs, train, lambda traced: compiler_options(program=traced.jaxpr))
+  return _converted_by_graftax(*savedmodel_io.load(folder / "saved_model").convert("serve"), inputs, train)
 
 
 def _graftax_frozen(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
   from graftax import savedmodel_io
-  from graftax.convert import compiler_options, freeze
+  from graftax.convert import freeze
 
   _only_inference(train)
   fn, params, _ = freeze(*savedmodel_io.load(folder / "saved_model").convert("serve"))
+  return _converted_by_graftax(fn, params, inputs, train)
+
+
+def _converted_by_graftax(fn: Any, params: Any, inputs: Sequence[Any], train: bool) -> _Run:
+  from graftax.convert import compiler_options
+
   return _run_in_jax(
     lambda params, *x: fn(params, **_named(x))[0]["y0"],
     params, inputs, train, lambda traced: compiler_options(program=traced.jaxpr),
   )  # fmt: skip
-
-
-def _graftax_without_options(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
-  return _converted_by_graftax(folder, inputs, train, lambda traced: {})
-
-
-def _converted_by_graftax(
-  folder: Path, inputs: Sequence[Any], train: bool, options: Callable[[Any], dict[str, str]]
-) -> _Run:
-  from graftax import savedmodel_io
-
-  fn, params = savedmodel_io.load(folder / "saved_model").convert("serve")
-  return _run_in_jax(lambda params, *x: fn(params, **_named(x))[0]["y0"], params, inputs, train, options)
 
 
 def _tf2jax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
@@ -226,7 +219,6 @@ RUNTIMES = ("ONNX Runtime", "OpenVINO", "TFLite")
 CONTESTANTS: dict[str, _Contestant] = {
   "graftax": _graftax,
   FROZEN: _graftax_frozen,
-  "graftax, no options": _graftax_without_options,
   "TensorFlow": _tensorflow,
   "TensorFlow with XLA": _tensorflow_xla,
   "TF2JAX": _tf2jax,
