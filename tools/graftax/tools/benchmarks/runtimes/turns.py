@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import random
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from graftax.tools.benchmarks.runtimes.workers import Prepared, Worker
 __all__ = ["Times", "disagreeing", "measure_row"]
 
 _MIN_ROUNDS, _MAX_ROUNDS = 5, 200
+# Threads of some runtimes go on for a while in case of another run, and would take time from the one that is next.
+_PAUSE_S = 0.02
 # Of the largest of the values that the others tell: other orders of sums, and other approximations of exp and erf.
 _TOLERANCE = 2e-3
 
@@ -32,7 +35,7 @@ class Times:
 
 
 def measure_row(row: str, index: int, workers: Sequence[Worker], seconds: float) -> Times:
-  """Returns the times of a row, each worker asked for one run in turn; the one to begin changes.
+  """Returns the times of a row, each worker asked for one run in turn, in another order each time.
 
   Args:
     row: "network:batch".
@@ -47,12 +50,12 @@ def measure_row(row: str, index: int, workers: Sequence[Worker], seconds: float)
   for worker in workers:
     worker.run(index)
   times: dict[str, list[float]] = {worker.contestant: [] for worker in workers}
-  before, start = snapshot(processes), time.monotonic()
+  before, start, generator = snapshot(processes), time.monotonic(), random.Random(0)
   for turn in range(_MAX_ROUNDS):
     if turn >= _MIN_ROUNDS and time.monotonic() - start > seconds:
       break
-    first = turn % len(workers)
-    for worker in (*workers[first:], *workers[:first]):
+    for worker in generator.sample(workers, len(workers)):
+      time.sleep(_PAUSE_S)
       times[worker.contestant].append(worker.run(index))
   return Times(row, times, busy_share(before, snapshot(processes)))
 
