@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import functools
 import importlib.metadata
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
@@ -13,10 +14,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from graftax.convert import ConversionError, MissingInputError, Source, Split, to_source
+from graftax.convert import AnnotatedFunction, ConversionError, MissingInputError, Source, Split, to_source
 from graftax.graphdef_ir import GraftaxError, UnsupportedError
 from graftax.hub_io import load
-from graftax.savedmodel_io import SavedModel, write_host_parts, write_safetensors
+from graftax.savedmodel_io import SavedModel, read_host_parts, write_host_parts, write_safetensors
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress
@@ -31,6 +32,8 @@ __all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "sign
 MODEL_FILE = "model.py"
 CHECK_FILE = "check.py"
 HOST_FOLDER = "host"
+# The arguments of `to_source`.
+_RESERVED = frozenset(("fn", "style", "name", "host"))
 _PARAMETERS_FILE = "params.safetensors"
 # The first line of every text of `to_source`.
 _FIRST_LINE = '"""Written by graftax."""'
@@ -162,13 +165,30 @@ def signature_source(
     return in_parts(split)
   if inputs:
     raise CommandError(f"--input: nothing of signature {signature!r} runs on the host, so inputs are made up.")
+  # Inputs are passed by position if one has the name of an argument of `to_source`.
+  called = _by_position(fn, list(arguments)) if _RESERVED & set(arguments) else fn
+  args, kwargs = (arguments.values(), {}) if called is not fn else ((), arguments)
   keys: dict[str, Any] = {}
   try:
-    source = to_source(fn, dict(variables), style=style, **arguments)
+    source = to_source(called, dict(variables), *args, style=style, **kwargs)
   except MissingInputError:
     keys = {fn.rng_name: jax.random.key(0)}
-    source = to_source(fn, dict(variables), style=style, **arguments, **keys)
+    source = to_source(called, dict(variables), *args, style=style, **kwargs, **keys)
   return SignatureSource(source, signature, fn, variables, arguments, keys)
+
+
+def _by_position(fn: AnnotatedFunction, names: Sequence[str]) -> Callable[..., Any]:
+  """Returns a converted function that takes its inputs by position."""
+
+  def call(params: Mapping[str, Any], *arrays: Any, **keys: Any) -> Any:
+    return fn(params, **dict(zip(names, arrays, strict=True)), **keys)
+
+  kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+  shown = ["params", *(name if name.isidentifier() else f"x{i}" for i, name in enumerate(names))]
+  signature = inspect.Signature([inspect.Parameter(name, kind) for name in dict.fromkeys(shown)])
+  call.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
+  call.variables = fn.variables  # type: ignore[attr-defined]  # whether they are trained
+  return call
 
 
 def _split(model: SavedModel, signature: str) -> Split | None:
@@ -197,6 +217,9 @@ def _split_source(
       raise CommandError(
         "--batch, --shape, --constraint: sizes of a model with parts for the host are those of --input."
       )
+    reserved = sorted(_RESERVED & set(model.signatures[signature].inputs))
+    if reserved:
+      raise CommandError(f"inputs named {reserved} cannot be passed to the source of a model with parts for the host.")
     examples = _examples(model, signature, split, inputs)
   keys: dict[str, Any] = {}
   try:
@@ -252,6 +275,8 @@ def _write_split(folder: Path, found: SignatureSource, split: Split, handle: str
   source = found.source
   assert source.host is not None
   write_host_parts(folder / HOST_FOLDER, source.host)
+  # Such as a file that it reads, which is not in the new folder.
+  read_host_parts(folder / HOST_FOLDER).head(**found.examples)
   key = next(iter(found.keys.values()), None)
   results = jax.jit(split.body)(split.params, *split.head(**found.examples), rng=key)
   outputs = {name: np.asarray(value) for name, value in split.tail(results).items()}

@@ -76,6 +76,15 @@ def test_a_model_that_draws_random_numbers_takes_a_key(write_model, tmp_path):
   assert _check(tmp_path / "out").returncode == 0
 
 
+def test_inputs_may_have_the_names_of_options(write_model, tmp_path):
+  nodes = [("a", "Placeholder", []), ("b", "Placeholder", []), ("y", "Sub", ["a", "b"])]
+  model = write_model(nodes, {"style": "a:0", "host": "b:0"}, {"y": "y:0"})
+  write_source(model, tmp_path / "out", signature=None, tags=None, batch="2", shapes=(), force=False)
+  text = (tmp_path / "out" / "model.py").read_text()
+  assert "def model(host, style):" in text and "style - host" in text
+  assert _check(tmp_path / "out").returncode == 0
+
+
 def test_names_from_a_file_stay_in_their_lines_and_cells_of_the_readme(write_model, tmp_path):
   name = "x)`\nimport os | `"
   model = write_model([("x", "Placeholder", []), ("y", "Tanh", ["x"])], {name: "x:0"}, {"y": "y:0"})
