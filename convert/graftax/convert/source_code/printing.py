@@ -3,6 +3,7 @@
 import ast
 import copy
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ __all__ = ["Printed", "Printer", "expression", "indexed", "marked", "width"]
 # Names in trees that are chosen later: `marked("value", 3)` is the fourth value.
 _MARK = "§"
 _MAX_INLINE = 60
-# Values that a function defines. Their marks hold numbers that differ between processes.
+# Values that a function defines. Their marks hold numbers, which are not what is written.
 _VALUES = re.compile(rf"{_MARK}value{_MARK}\d+{_MARK}\d+")
 
 
@@ -83,10 +84,12 @@ class Printer:
   Attributes:
     speller: chooses expressions.
     resolve: returns the function that is written for a `Function` or a `Rule`.
+    writers: gives each writer of a function a number.
   """
 
   def __init__(self, speller: Speller, resolve: Resolve) -> None:
     self.speller, self.resolve = speller, resolve
+    self.writers = itertools.count()
 
   def function(
     self, function: Function, prelude: dict[Value, ast.expr] | None = None, arguments: list[str] | None = None
@@ -192,6 +195,8 @@ class _Writer:
 
   def __init__(self, printer: Printer, block: Block) -> None:
     self._printer = printer
+    # Not its `id`, which a later writer of the same function may have again.
+    self._id = next(printer.writers)
     self.env: dict[Value, ast.expr] = {}
     self.leaves: list[Value] = []
     self._subs: list[Function | Loop] = []
@@ -256,7 +261,7 @@ class _Writer:
 
   def define(self, value: Value, hint: str = "") -> str:
     """Returns a new name of a value."""
-    name = marked("value", id(self), self._numbers)
+    name = marked("value", self._id, self._numbers)
     self._numbers += 1
     self._pending.pop(value, None)
     self.env[value] = ast.Name(name)
@@ -536,14 +541,14 @@ class _Writer:
     names = [self.define(value) if self._count[value] else "_" for value in values]
     if len(values) == 1:
       return names[0]
-    argument = marked("value", id(self), self._numbers)
+    argument = marked("value", self._id, self._numbers)
     self._numbers += 1
     self._hints[argument] = name
     unpack.append(_assign([_target(names)], ast.Name(argument)))
     return argument
 
   def _local(self, name: str) -> str:
-    mark = marked("local", id(self), self._numbers)
+    mark = marked("local", self._id, self._numbers)
     self._numbers += 1
     self._hints[mark] = name
     return mark

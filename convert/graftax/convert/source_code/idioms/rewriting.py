@@ -9,6 +9,7 @@ from graftax.convert.source_code.comparing import same_block
 from graftax.convert.source_code.contractions import join_products
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.idioms import helpers
+from graftax.convert.source_code.idioms.identities import join_identities
 from graftax.convert.source_code.idioms.matching import Match, matched
 from graftax.convert.source_code.idioms.rule_checks import same_rule
 from graftax.convert.source_code.idioms.table import IDIOMS, Candidate, Idiom
@@ -45,6 +46,7 @@ class Recovery:
     for idiom in IDIOMS:
       self._visit(block, idiom, {})
       simplify(block)
+    join_identities(block)
     _shorter_loops(block, {})
     return simplify(block)
 
