@@ -586,8 +586,10 @@ def _written(
   if host is not None:
     run, calls = with_host_calls(definitions, name, host, num_keys)
     definitions += calls
-  called = {n.id for d in definitions for n in ast.walk(d) if isinstance(n, ast.Name)}
-  definitions = [*(helper_definition(helper) for helper in WRITTEN if helper in called), *definitions]
+  # Helpers stand after those that they call.
+  for helper in reversed(WRITTEN):
+    if any(n.id == helper for d in definitions for n in ast.walk(d) if isinstance(n, ast.Name)):
+      definitions = [helper_definition(helper), *definitions]
   text = laid_out(_imports(definitions), definitions, "Written by graftax.")
   return Source(text, name, tree(main, main), others, recovered, frozen, host, run)
 

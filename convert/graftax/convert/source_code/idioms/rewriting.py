@@ -14,8 +14,8 @@ from graftax.convert.source_code.idioms.matching import Match, matched
 from graftax.convert.source_code.idioms.rule_checks import same_rule
 from graftax.convert.source_code.idioms.table import IDIOMS, Candidate, Idiom
 from graftax.convert.source_code.loops import direct_rows, shorter_carry
-from graftax.convert.source_code.program import INSTANCE, Block, Equation, Value, num_equations
-from graftax.convert.source_code.simplifying import simplify
+from graftax.convert.source_code.program import INSTANCE, Block, Equation, Literal, Value, num_equations
+from graftax.convert.source_code.simplifying import same_shape, simplify
 from graftax.convert.source_code.spelling.choosing import dims_of, namespace, traced
 from graftax.convert.source_code.spelling.texts import number_text, text
 
@@ -41,6 +41,7 @@ class Recovery:
     """Returns the block with calls, in place."""
     self.found = []
     self._helpers(block)
+    self._averages(block)
     join_products(block)
     simplify(block)
     for idiom in IDIOMS:
@@ -53,16 +54,30 @@ class Recovery:
   def _helpers(self, block: Block) -> None:
     """Puts calls of helpers in the place of choices between platforms that are the same program."""
     for equation in block.equations:
-      candidate = _depthwise(equation)
+      candidate = _helper(equation)
       pattern = None if candidate is None else self._pattern(candidate, equation)
       if candidate is not None and pattern is not None:
         operands = list(candidate.operands)
         if same_block(pattern, Block(operands, [equation], list(equation.outputs))):
-          self.found.append(("depthwise_conv", num_equations(Block([], [equation], []))))
+          name = candidate.text.partition("(")[0]
+          self.found.append((name, num_equations(Block([], [equation], []))))
           equation.op, equation.bodies, equation.inputs = "idiom", {}, [*operands]
-          equation.settings = {"text": candidate.text, "name": "depthwise_conv"}
+          equation.settings = {"text": candidate.text, "name": name}
       for body in equation.bodies.values():
         self._helpers(body)
+
+  def _averages(self, block: Block) -> None:
+    """Puts calls of `avg_pool` in the place of sums of windows that are divided by the sizes of the windows."""
+    producers = {value: equation for equation in block.equations for value in equation.outputs}
+    for equation in block.equations:
+      for body in equation.bodies.values():
+        self._averages(body)
+      if equation.op == "div":
+        total, size = (producers.get(o) if isinstance(o, Value) else None for o in equation.inputs)
+        if total is not None and size is not None and _is_average(total, size, producers):
+          self.found.append(("avg_pool", 1))
+          equation.op, equation.inputs = "idiom", list(total.inputs)
+          equation.settings = {"text": f"avg_{total.settings['text'].removeprefix('sum_')}", "name": "avg_pool"}
 
   def _visit(self, block: Block, idiom: Idiom, around: dict[Value, Equation]) -> None:
     producers = dict(around)
@@ -163,16 +178,41 @@ def _with_numbers(text: str, match: Match) -> str:
   return text
 
 
-def _depthwise(equation: Equation) -> Candidate | None:
-  """Returns the call that a choice between platforms may be, if one of them convolves each channel by itself."""
+def _helper(equation: Equation) -> Candidate | None:
+  """Returns the call of a helper that a choice between platforms may be, by the form for platforms it does not name."""
   for body in equation.bodies.values() if "platforms" in equation.settings else ():
     match body.equations:
       case [Equation(op="reshape", inputs=[Value() as kernel]) as reshape, Equation(op="conv_general_dilated") as conv]:
-        x = conv.inputs[0]
-        if isinstance(x, Value) and conv.inputs[1:] == reshape.outputs and len(kernel.shape) == len(x.shape) == 4:
-          settings = ", ".join(text(tuple(conv.settings[name])) for name in ("window_strides", "padding"))
-          return Candidate(f"depthwise_conv(_0, _1, {settings})", (x, kernel))
+        if conv.inputs[1:] == reshape.outputs:
+          return _depthwise(conv, kernel)
+      case [Equation(op="conv_general_dilated", inputs=[_, Value() as kernel]) as conv]:
+        return _depthwise(conv, kernel)
+      case [Equation(op="reduce_window_sum", inputs=[Value() as x]) as pool] if len(x.shape) == 4:
+        names = ("window_dimensions", "window_strides", "padding")
+        settings = ", ".join(text(tuple(pool.settings[name])[1:3]) for name in names)
+        return Candidate(f"sum_pool(_0, {settings})", (x,))
   return None
+
+
+def _is_average(total: Equation, size: Equation, producers: dict[Value, Equation]) -> bool:
+  """Returns whether two sums of windows are those of images and of ones, one for each position."""
+  if any(e.settings.get("name") != "sum_pool" for e in (total, size)) or total.settings != size.settings:
+    return False
+  (x,), (ones,) = total.inputs, size.inputs
+  made = producers.get(ones) if isinstance(ones, Value) else None
+  if made is None or made.op != "broadcast_in_dim" or not isinstance(made.inputs[0], Literal):
+    return False
+  is_one = made.inputs[0].shape == () and bool(made.inputs[0].array == 1)
+  return is_one and ones.dtype == x.dtype and same_shape(ones.shape, (1, *x.shape[1:3], 1))
+
+
+def _depthwise(conv: Equation, kernel: Value) -> Candidate | None:
+  """Returns the call of a convolution of each channel by itself."""
+  x = conv.inputs[0]
+  if not isinstance(x, Value) or not len(kernel.shape) == len(x.shape) == 4:
+    return None
+  settings = ", ".join(text(tuple(conv.settings[name])) for name in ("window_strides", "padding"))
+  return Candidate(f"depthwise_conv(_0, _1, {settings})", (x, kernel))
 
 
 def helper_definition(name: str) -> ast.FunctionDef:

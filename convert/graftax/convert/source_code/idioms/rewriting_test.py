@@ -191,3 +191,42 @@ def test_a_depthwise_convolution_in_another_form_stays_a_choice_between_platform
   assert "depthwise_conv" not in source.text and "lax.platform_dependent(cpu=" in source.text
   got = jax.jit(source.function())(source.parameters(parameters), images)
   np.testing.assert_array_equal(got, jax.jit(fn)(parameters, images))
+
+
+def test_average_pooling_is_a_sum_of_windows_divided_by_their_sizes():
+  x = np.random.default_rng(0).normal(size=(2, 5, 6, 3)).astype(np.float32)
+
+  def function(x):
+    same = lowering("AvgPool").function(x, ksize=[1, 3, 2, 1], strides=[1, 2, 1, 1], padding="SAME")
+    return same, lowering("AvgPool").function(x, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding="VALID")
+
+  source = to_source(function, jax.ShapeDtypeStruct((jax.export.symbolic_shape("b")[0], *x.shape[1:]), x.dtype))
+  # The definitions, the two sums of an average, and a call of each.
+  assert source.text.count("sum_pool(") == 4 and source.text.count("avg_pool(") == 2
+  assert source.text.count("reduce_window(") == 1
+  for found, wanted in zip(source.function()(x), function(x), strict=True):
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_convolution_in_groups_of_one_channel_is_depthwise():
+  x = np.random.default_rng(0).normal(size=(2, 5, 6, 3)).astype(np.float32)
+  kernel = np.random.default_rng(1).normal(size=(3, 3, 1, 3)).astype(np.float32)
+
+  def function(kernel, x):
+    return lowering("Conv2D").function(x, kernel, strides=[1, 1, 1, 1], padding="SAME")
+
+  source = to_source(function, kernel, x)
+  assert "return depthwise_conv(x, kernel, (1, 1), ((1, 1), (1, 1)))" in source.text
+  np.testing.assert_array_equal(source.function()(kernel, x), function(kernel, x))
+
+
+def test_batch_normalization_without_a_scale_is_recovered():
+  def function(p, x):
+    for i in range(2):
+      scale = jax.lax.rsqrt(p[f"norm_{i}"]["variance"] + 0.001)
+      x = x * scale + (p[f"norm_{i}"]["beta"] - p[f"norm_{i}"]["mean"] * scale)
+    return x
+
+  p = {f"norm_{i}": {name: np.ones(3, np.float32) for name in ("variance", "beta", "mean")} for i in range(2)}
+  source = to_source(function, p, np.ones((2, 3), np.float32))
+  assert source.recovered == 1 and source.text.count("def batch_norm(p, x):") == 1

@@ -213,6 +213,7 @@ def _batch_norm(equation: Equation, _: Producers) -> Iterator[Candidate]:
   if len(out.shape) > 1:
     channels = tuple(Value(out.shape[-1:], out.dtype) for _ in range(4))
     yield Candidate("batch_norm(_0, _1, _2, _3, _4, _k0)", (_like(out), *channels), "batch_norm")
+    yield Candidate("batch_norm_without_scale(_0, _1, _2, _3, _k0)", (_like(out), *channels[:3]), "batch_norm")
 
 
 def _set(*ops: str) -> frozenset[str]:
