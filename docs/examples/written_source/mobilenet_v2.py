@@ -6,11 +6,18 @@ import numpy as np
 from jax import lax
 
 
+def conv2d(x, kernel, strides=(1, 1), padding="SAME"):
+    """Convolves images."""
+    return lax.conv_general_dilated(
+        x, kernel, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
 def depthwise_conv(x, kernel, strides, padding):
     """Convolves each channel. On CPUs, a sum of shifted inputs is faster."""
 
     def shifted():
-        filters = kernel.reshape(kernel.shape[:3])
+        filters = kernel.reshape(*kernel.shape[:2], -1)
         padded = jnp.pad(x, ((0, 0), *padding, (0, 0)))
         sizes = (padded.shape[1] - kernel.shape[0], padded.shape[2] - kernel.shape[1])
         rows, columns = (
@@ -46,17 +53,13 @@ def batch_norm(p, x):
 
 
 def expand(p, x):
-    x = lax.conv_general_dilated(
-        x, p["kernel"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
+    x = conv2d(x, p["kernel"])
     x = batch_norm(p["BN"], x)
     return jax.nn.relu6(x)
 
 
 def project(p, x):
-    x = lax.conv_general_dilated(
-        x, p["kernel"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
+    x = conv2d(x, p["kernel"])
     return batch_norm(p["BN"], x)
 
 
@@ -84,13 +87,7 @@ def block_3(p, x):
 
 
 def model(params, images):
-    x = lax.conv_general_dilated(
-        images,
-        params["Conv1"]["kernel"],
-        (2, 2),
-        "SAME",
-        dimension_numbers=("NHWC", "HWIO", "NHWC"),
-    )
+    x = conv2d(images, params["Conv1"]["kernel"], strides=(2, 2))
     x = batch_norm(params["bn_Conv1"], x)
     x = depthwise_conv(
         jax.nn.relu6(x),

@@ -10,15 +10,15 @@ def batch_norm(p, x):
     return x * y + (p["beta"] - p["moving_mean"] * y)
 
 
-def conv(p, x):
+def conv(p, x, strides=(1, 1), padding="SAME"):
     x = lax.conv_general_dilated(
-        x, p["kernel"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        x, p["kernel"], strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
     return x + p["bias"]
 
 
-def conv_bn_relu(p, x):
-    x = conv(p["conv"], x)
+def conv_bn_relu(p, x, strides=(1, 1)):
+    x = conv(p["conv"], x, strides=strides)
     x = batch_norm(p["bn"], x)
     return jax.nn.relu(x)
 
@@ -42,23 +42,10 @@ def block_3(p, x):
     return jax.nn.relu(y + x)
 
 
-def conv_2(p, x):
-    x = lax.conv_general_dilated(
-        x, p["kernel"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
-    return x + p["bias"]
-
-
-def conv_bn_relu_2(p, x):
-    x = conv_2(p["conv"], x)
-    x = batch_norm(p["bn"], x)
-    return jax.nn.relu(x)
-
-
 def block_2(p, x):
-    y = conv_2(p["0_conv"], x)
+    y = conv(p["0_conv"], x, strides=(2, 2))
     y = batch_norm(p["0_bn"], y)
-    x = conv_bn_relu_2(p["1"], x)
+    x = conv_bn_relu(p["1"], x, strides=(2, 2))
     x = conv_bn_relu(p["2"], x)
     x = conv(p["3_conv"], x)
     x = batch_norm(p["3_bn"], x)
@@ -73,14 +60,13 @@ def conv_blocks(p, x):
 
 
 def model(params, images):
-    x = lax.conv_general_dilated(
+    x = conv(
+        params["conv1_conv"],
         jnp.pad(images, ((0, 0), (3, 3), (3, 3), (0, 0))),
-        params["conv1_conv"]["kernel"],
-        (2, 2),
-        "VALID",
-        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        strides=(2, 2),
+        padding="VALID",
     )
-    x = batch_norm(params["conv1_bn"], x + params["conv1_conv"]["bias"])
+    x = batch_norm(params["conv1_bn"], x)
     x = jnp.pad(jax.nn.relu(x), ((0, 0), (1, 1), (1, 1), (0, 0)))
     x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "VALID")
     x = block_3(params["conv2_block1"], x)

@@ -13,6 +13,8 @@
 - `repeats`: gives equations that repeat scopes.
 - `grouping`: makes functions of scopes.
 - `folding`: makes one function of equal ones, and loops of calls.
+- `variants`: makes one function of those that differ in few settings.
+- `shorthand`: calls of a function of the text for long calls that are there often.
 - `spelling`: expressions of operations.
 - `printing`: statements of functions.
 - `naming`: names of functions, parameters and values.

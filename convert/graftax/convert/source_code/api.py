@@ -34,8 +34,10 @@ from graftax.convert.source_code.program import Block, Operand, Value, num_equat
 from graftax.convert.source_code.reading import Reader, read
 from graftax.convert.source_code.repeats import scope_repeats
 from graftax.convert.source_code.roles import name_roles
+from graftax.convert.source_code.shorthand import with_shorthand
 from graftax.convert.source_code.spelling.choosing import Speller
 from graftax.convert.source_code.split_source import array_specs, host_error, numeric_part, with_host_calls
+from graftax.convert.source_code.variants import SETTING, join_variants
 from graftax.graphdef_ir import GraftaxError
 
 __all__ = ["Source", "to_source"]
@@ -222,6 +224,7 @@ def _source(program: "_Program", name: str, is_module: bool, host: HostParts | N
     function = grouped(block, name, dissolved, scopes)
     folded = Folded(speller, kinds)
     main = _main(program, function, folded, constants, is_module)
+    join_variants(folded, main)
     small = _small(folded, main, scopes)
     if small <= dissolved:
       break
@@ -586,6 +589,7 @@ def _written(
   if host is not None:
     run, calls = with_host_calls(definitions, name, host, num_keys)
     definitions += calls
+  definitions = with_shorthand(definitions)
   # Helpers stand after those that they call.
   for helper in reversed(WRITTEN):
     if any(n.id == helper for d in definitions for n in ast.walk(d) if isinstance(n, ast.Name)):
@@ -631,11 +635,17 @@ def _definitions(
   for mark, role in (("self", ""), ("self§jvp", "_jvp"), ("self§fwd", "_fwd"), ("self§bwd", "_bwd")):
     expressions[marked(mark)] = ast.Name(name + role)
   for node in (n for tree in [printed.tree, *printed.extras] for n in ast.walk(tree)):
+    if isinstance(node, ast.keyword) and (node.arg or "").startswith(SETTING):
+      node.arg = _setting_name(node.arg or "", names, written)
     found = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""
     if found.startswith(marked("dim", "")):
       size = identifier(found.removeprefix(marked("dim", "")))
       expressions[found] = ast.Name(size)
       taken.append(size)
+    elif found.startswith(SETTING):
+      setting = _setting_name(found, names, written)
+      expressions[found] = ast.Name(setting)
+      taken.append(setting)
   trees: list[ast.stmt] = [printed.tree, *printed.extras]
   printed.tree.name = name
   for tree in trees:
@@ -648,6 +658,11 @@ def _definitions(
         tree.name = found_name.id
     named(tree, printed.hints, expressions, taken)
   return trees
+
+
+def _setting_name(mark: str, names: Sequence[str], written: Sequence[str]) -> str:
+  """Returns the name of an argument that is a setting: the same in all functions, and that of none."""
+  return unique(mark.removeprefix(SETTING), [*names, *written])
 
 
 def _put(tree: dict[str, ParameterTree], key: Sequence[str], value: ParameterTree) -> None:

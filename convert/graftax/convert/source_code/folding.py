@@ -3,14 +3,14 @@
 import ast
 import copy
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.printing import Printed, Printer, marked
 from graftax.convert.source_code.program import Block, Equation, Rule, Value, uses
 from graftax.convert.source_code.spelling.choosing import Speller
 
-__all__ = ["Folded"]
+__all__ = ["Folded", "key_of"]
 
 
 class Folded:
@@ -19,7 +19,6 @@ class Folded:
   Attributes:
     functions: each once, callees first.
     instances: the functions and rules that each of them is.
-    calls: how often each is called in the text.
     by_instance: what was printed for each `Function`, by its `id`.
   """
 
@@ -28,7 +27,6 @@ class Folded:
     self._kinds = {} if kinds is None else kinds
     self.functions: list[Printed] = []
     self.instances: list[list[Function | Rule]] = []
-    self.calls: Counter[int] = Counter()
     self._printer = Printer(speller, self.resolve)
     self._index: dict[int, int] = {}
     self._by_key: dict[str, int] = {}
@@ -46,6 +44,17 @@ class Folded:
       assert isinstance(source, Function | Rule)
       self._add(source, self._print(source))
     return self.functions[self._index[id(source)]]
+
+  def kinds_of(self, printed: Printed) -> list[str | None]:
+    """Returns the kinds of a function's own parameters."""
+    return [self._kinds.get(leaf.parameter or ()) for leaf in printed.leaves]
+
+  def join(self, joined: Sequence[tuple[Sequence[int], Printed]]) -> None:
+    """Makes one function of several, each time: their numbers, and what is written for them. No more can be added."""
+    numbers = {i: number for number, (members, _) in enumerate(joined) for i in members}
+    self.instances = [[f for i in members for f in self.instances[i]] for members, _ in joined]
+    self.functions = [printed for _, printed in joined]
+    self._index = {source: numbers[i] for source, i in self._index.items()}
 
   def main(self, function: Function, prelude: dict[Value, ast.expr], arguments: list[str]) -> Printed:
     """Returns the outermost function, which is never joined with an equal one."""
@@ -73,13 +82,10 @@ class Folded:
       for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in numbers:
           node.id = numbers[node.id]
-    for callee in printed.callees:
-      if callee is not source:
-        self.calls[self.index(callee)] += 1
 
   def _add(self, source: Function | Rule, printed: Printed) -> None:
-    text, marks = _key(printed)
-    key = text + repr([self._kinds.get(leaf.parameter or ()) for leaf in printed.leaves])
+    text, marks = key_of(printed)
+    key = text + repr(self.kinds_of(printed))
     if key not in self._by_key:
       self._by_key[key] = len(self.functions)
       self.functions.append(printed)
@@ -146,7 +152,7 @@ def _callee(equation: Equation) -> Function:
   return callee
 
 
-def _key(printed: Printed) -> tuple[str, list[str]]:
+def key_of(printed: Printed) -> tuple[str, list[str]]:
   """Returns a text that equal functions share, in which names of values are numbers, and the marks of these numbers."""
   trees = copy.deepcopy([printed.tree, *printed.extras])
   numbers: dict[str, str] = {}

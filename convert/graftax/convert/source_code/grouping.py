@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -233,10 +234,24 @@ def _fill(equations: list[Equation], depth: int, paths: dict[int, tuple[str, ...
     if len(head) <= depth:
       continue
     gap = range(last.get(head, i) + 1, i)
-    if 0 < len(gap) <= _MAX_GAP and all(len(heads[k]) <= depth or longest[heads[k]] <= _MAX_GAP for k in gap):
+    is_between = len(gap) and _is_layer_between(equations, paths, gap)
+    if (
+      not is_between
+      and 0 < len(gap) <= _MAX_GAP
+      and all(len(heads[k]) <= depth or longest[heads[k]] <= _MAX_GAP for k in gap)
+    ):
       for k in gap:
         paths[id(equations[k])] = heads[k] = head
     last[head] = i
+
+
+def _is_layer_between(equations: list[Equation], paths: dict[int, tuple[str, ...]], gap: range) -> bool:
+  """Returns whether equations with parameters stand between two layers of a kind, such as `norm_1` and `norm_2`."""
+  before, after = paths[id(equations[gap.start - 1])], paths[id(equations[gap.stop])]
+  common = len(os.path.commonprefix([before, after]))
+  differ = [path[common] for path in (before, after) if len(path) > common]
+  numbered = len(differ) > 0 and all(map(_is_number, differ))
+  return numbered and any(v.parameter is not None for i in gap for v in uses(Block([], [equations[i]], [])))
 
 
 def _called(

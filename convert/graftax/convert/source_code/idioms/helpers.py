@@ -13,13 +13,14 @@ __all__ = [
   "avg_pool",
   "batch_norm",
   "batch_norm_without_scale",
+  "conv2d",
   "depthwise_conv",
   "keras_layer_norm",
   "layer_norm",
   "sum_pool",
 ]
 
-WRITTEN = ("depthwise_conv", "sum_pool", "avg_pool")
+WRITTEN = ("conv2d", "depthwise_conv", "sum_pool", "avg_pool")
 
 
 def batch_norm(x: Array, mean: Array, variance: Array, scale: Array, offset: Array, epsilon: float) -> Array:
@@ -49,6 +50,11 @@ def keras_layer_norm(x: Array, scale: Array, offset: Array, epsilon: float) -> A
   variance = jnp.mean(centered * centered, axis=-1, keepdims=True)
   scale = lax.rsqrt(variance + epsilon) * scale
   return x * scale + (-mean * scale + offset)
+
+
+def conv2d(x: Array, kernel: Array, strides: tuple[int, int] = (1, 1), padding: str = "SAME") -> Array:
+  """Convolves images."""
+  return lax.conv_general_dilated(x, kernel, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 def depthwise_conv(x: Array, kernel: Array, strides: tuple[int, int], padding: tuple[tuple[int, int], ...]) -> Array:
