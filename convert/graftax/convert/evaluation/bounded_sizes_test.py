@@ -402,3 +402,16 @@ def test_outside_of_jit_no_bound_is_used():
 def test_sizes_are_checked():
   with pytest.raises(ValueError, match="'max_sizes' maps names of nodes or ops to integers"):
     gc.ConvertOptions(max_sizes={"Where": -1})
+
+
+def test_padding_is_sorted_behind_nan():
+  # TensorFlow's order of NaN depends on its position, so the function outside of jit is the oracle.
+  @tf.function(autograph=False)
+  def ordered(x):
+    kept = tf.boolean_mask(x, tf.logical_not(x > 2.0))
+    return tf.sort(kept), tf.argsort(kept), tf.sort(kept, direction="DESCENDING")
+
+  x = np.array([2.5, np.nan, -np.inf, np.nan, 1, 3], np.float32)
+  fn, params = gc.convert(ordered, x)
+  for got, want in zip(jax.jit(fn)(params, x)[0], fn(params, x)[0], strict=True):
+    np.testing.assert_array_equal(got.cut(), want)

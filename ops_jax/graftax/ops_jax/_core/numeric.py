@@ -8,7 +8,7 @@ from jax import lax
 
 from graftax.ops_jax._core.values import Array
 
-__all__ = ["highest_finite", "invalid", "lowest_finite", "round_half_away"]
+__all__ = ["highest_finite", "invalid", "lowest_finite", "lowest_sorted", "round_half_away"]
 
 
 def round_half_away(x: Array) -> Array:
@@ -34,6 +34,13 @@ def invalid(dtype: Any) -> np.ndarray:
 def lowest_finite(dtype: Any) -> np.ndarray:
   """Returns the least finite value of a real dtype, as a scalar."""
   return np.asarray(_limits(dtype).min, dtype)
+
+
+def lowest_sorted(dtype: Any) -> np.ndarray:
+  """Returns the scalar that `jax.lax.top_k` ranks last: NaN with all bits set, which is below -inf and -NaN."""
+  if jnp.issubdtype(dtype, jnp.floating):
+    return np.frombuffer(b"\xff" * np.dtype(dtype).itemsize, dtype)[0:1].reshape(())
+  return np.asarray(jnp.iinfo(dtype).min, dtype)
 
 
 def highest_finite(dtype: Any) -> np.ndarray:

@@ -6,9 +6,9 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, canonical_dtype
+from graftax.ops_jax._core.numeric import lowest_sorted
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
-from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
   "approx_top_k",
@@ -54,8 +54,8 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> t
   keys = jnp.where(input == 0, jnp.zeros((), input.dtype), input) if is_float else input
   keys = jax.lax.stop_gradient(keys)
   if not isinstance(input.shape[-1], int):
-    # Padded with `k` lowest values, a symbolic axis is known to have `k` elements.
-    keys = jnp.concatenate([keys, jnp.full((*keys.shape[:-1], k), lowest(keys.dtype))], axis=-1)
+    # Padded with `k` values that are ranked last, a symbolic axis is known to have `k` elements.
+    keys = jnp.concatenate([keys, jnp.full((*keys.shape[:-1], k), lowest_sorted(keys.dtype))], axis=-1)
   _, indices = jax.lax.top_k(keys, k)
   return jnp.take_along_axis(input, indices, axis=-1), indices.astype(canonical_dtype(index_type))
 

@@ -1,10 +1,11 @@
 """Ranking and searching against TensorFlow."""
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
 
-from graftax.ops_jax.array.sort_search import approx_top_k, in_top_k, nth_element, top_k
+from graftax.ops_jax.array.sort_search import approx_top_k, in_top_k, nth_element, top_k, top_k_v2
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 
 _REALS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8, np.int16, np.int32, np.int64]
@@ -45,6 +46,16 @@ def test_top_k_takes_both_zeros_for_equal():
 def test_top_k_of_infinities_and_extremes():
   check_raw_op("TopKV2", [np.array([1.0, np.inf, -np.inf, 3e38], np.float32), np.int32(4)])
   check_raw_op("TopKV2", [np.array([2**63 - 1, -(2**63), 0]), np.int32(3)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+def test_a_symbolic_size_does_not_change_the_order_of_nan(dtype):
+  x = np.array([1, np.nan, -np.nan, -np.inf, -np.nan, np.inf, 0], dtype)
+  (n,) = jax.export.symbolic_shape("n")
+  with jax.enable_x64(True):
+    exported = jax.export.export(jax.jit(lambda x: top_k_v2(x, x.shape[0])))(jax.ShapeDtypeStruct((n,), dtype))
+    for got, want in zip(exported.call(x), top_k_v2(x, 7), strict=True):
+      np.testing.assert_array_equal(np.float64(got), np.float64(want))
 
 
 def test_unsorted_top_k_has_the_same_elements():

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.integer_facts import Affine
+from graftax.ops_jax._core.numeric import lowest_sorted
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import (
@@ -20,7 +21,6 @@ from graftax.ops_jax.bounded.masks import (
 )
 from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
-from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = ["top_k"]
 
@@ -36,7 +36,7 @@ def top_k(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   else:
     (wanted,) = call.facts.entries(inputs[1])
   bound, length, may_overflow = bounded_size(call, wanted, x.padded.shape[last])
-  padded = filled(x, lowest(x.dtype), [last])
+  padded = filled(x, lowest_sorted(x.dtype), [last])
   arguments = [padded] if call.node.op == "TopK" else [padded, np.int32(bound)]
   results = call.run(call.context, arguments)
   is_bad = any_overflow(x)
