@@ -40,8 +40,8 @@ def element_spelling(dtype: np.dtype) -> str:
   raise TypeError(f"dtype {dtype} has no element type in StableHLO")
 
 
-def type_spelling(shape: Sequence[int], dtype: Any) -> str:
-  """Returns MLIR's spelling of a static tensor type."""
+def type_spelling(shape: Sequence[int | str], dtype: Any) -> str:
+  """Returns MLIR's spelling of a tensor type; a size that is not static is "?"."""
   return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element_spelling(np.dtype(dtype))}>"
 
 

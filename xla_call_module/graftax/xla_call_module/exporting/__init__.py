@@ -1,5 +1,6 @@
 """JAX functions as the StableHLO modules that an XlaCallModule node of TensorFlow runs.
 
+- `bit_patterns`: Bits of numbers read as numbers of another width, for open sizes.
 - `custom_call_targets`: The table of custom calls that TensorFlow runs, by release.
 - `custom_calls`: Errors for custom calls that the TensorFlow of a target does not run.
 - `export`: Exports a JAX function for a version of TensorFlow.

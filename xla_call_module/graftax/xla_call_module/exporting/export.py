@@ -9,6 +9,7 @@ import jax
 
 from graftax.xla_call_module import errors, mlir
 from graftax.xla_call_module.exported import live
+from graftax.xla_call_module.exporting.bit_patterns import bit_pattern_rules
 from graftax.xla_call_module.exporting.custom_calls import allowed_calls, call_check, that_run
 from graftax.xla_call_module.exporting.linear_algebra import lowering_rules
 from graftax.xla_call_module.exporting.random_bits import random_rules
@@ -152,6 +153,8 @@ def _export(
   rules = () if kinds == {"tpu"} and platforms is not None and not by_loops else lowering_rules(by_loops=by_loops)
   if kinds & {"cuda", "rocm", "gpu"}:
     rules = (*rules, *random_rules())
+  if any(jax.export.is_symbolic_dim(size) for aval in avals for size in aval.shape):
+    rules = (*rules, *bit_pattern_rules())
   # The parameter is not public. In its place one could trace the function again and replace primitives, but then source
   # locations would be lost.
   return jax.export.export(

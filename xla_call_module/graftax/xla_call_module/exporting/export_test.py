@@ -46,6 +46,18 @@ def test_symbolic_dimensions_stay_in_inputs_and_outputs():
   assert found.outputs[0].shape == (2 * b, 3)
 
 
+@pytest.mark.parametrize(
+  ("given", "wanted"), [("int32", "int8"), ("float32", "uint16"), ("uint8", "float32"), ("int16", "int32")]
+)
+def test_bits_of_open_sizes_have_another_width(given, wanted):
+  parts = np.dtype(wanted).itemsize // np.dtype(given).itemsize
+  x = np.arange(48, dtype=np.uint8).repeat(3).view(given).reshape(-1, *[parts] * bool(parts))
+  spec = jax.ShapeDtypeStruct((*jax.export.symbolic_shape("b"), *x.shape[1:]), x.dtype)
+  found = export_call_module(lambda x: [jax.lax.bitcast_convert_type(x, wanted)], [spec])
+  (got,) = jax.jit(found.exported.call)(x)  # XLA refines the shapes of the module here.
+  np.testing.assert_array_equal(np.asarray(got).view(np.uint8), jax.lax.bitcast_convert_type(x, wanted).view(np.uint8))
+
+
 def test_random_keys_are_words():
   key = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3))
   found = export_call_module(lambda k: [k[1]], [jax.ShapeDtypeStruct(key.shape, key.dtype)])

@@ -21,6 +21,7 @@ from graftax.xla_call_module.mlir.decoding import decode_bytes, decode_text, mai
 from graftax.xla_call_module.mlir.legalization import legalize
 from graftax.xla_call_module.mlir.lowering import (
   inline_into_lowering,
+  lower_bitcast,
   lower_cholesky,
   lower_triangular_solve,
   lowering_of,
@@ -41,6 +42,7 @@ __all__ = [
   "extract_op",
   "from_hlo",
   "inline_into_lowering",
+  "lower_bitcast",
   "legalize",
   "lower_cholesky",
   "lower_triangular_solve",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.interpreters.mlir as jax_mlir
 from jax.extend.mlir import ir as mlir_ir
 from jax.extend.mlir.dialects import func, stablehlo
@@ -12,6 +13,7 @@ from graftax.xla_call_module.mlir.bindings import function_type, symbol_name
 
 __all__ = [
   "inline_into_lowering",
+  "lower_bitcast",
   "lower_cholesky",
   "lower_triangular_solve",
   "lowering_of",
@@ -35,6 +37,13 @@ def register_function_lowering(primitive: Any, function: Callable[..., Any]) -> 
 def lowering_of(function: Callable[..., Any], *, multiple_results: bool = True) -> Any:
   """Returns `function(*operands, **params)` as a lowering rule."""
   return jax_mlir.lower_fun(function, multiple_results=multiple_results)
+
+
+def lower_bitcast(context: Any, x: Any) -> Any:
+  """Lowers to `stablehlo.bitcast_convert`."""
+  (result,) = context.avals_out
+  sizes = ["?" if jax.export.is_symbolic_dim(size) else size for size in result.shape]
+  return [stablehlo.bitcast_convert(mlir_ir.Type.parse(attributes.type_spelling(sizes, result.dtype)), x)]
 
 
 def lower_cholesky(context: Any, a: Any) -> Any:
