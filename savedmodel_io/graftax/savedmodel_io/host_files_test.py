@@ -55,18 +55,26 @@ def test_source_of_a_text_model_computes_what_tensorflow_did(style, bert, tmp_pa
     np.testing.assert_allclose(outputs["pooled"], stored["out:pooled"], rtol=_TOLERANCE, atol=_TOLERANCE)
 
 
-def test_models_of_sentencepiece_are_stored(tmp_path):
-  pytest.importorskip("sentencepiece")
-  split = load(_TEXTS / "text_sentencepiece").split()
-  with np.load(_TEXTS / "text_sentencepiece.npz") as stored:
+@pytest.mark.parametrize(
+  "name", ["text_fast_wordpiece", "text_sentencepiece", pytest.param("text_wordpiece", marks=pytest.mark.slow)]
+)
+def test_source_of_a_tokenizer_takes_texts_of_other_lengths(name, tmp_path):
+  if name == "text_sentencepiece":
+    pytest.importorskip("sentencepiece")
+  split = load(_TEXTS / name).split()
+  with np.load(_TEXTS / f"{name}.npz") as stored:
     texts = stored["in:text"].tolist()
     source = to_source(split, host="graftax", text=texts[:4])
     write_host_parts(tmp_path / "host", source.host)
     outputs = _run(source, split.params, read_host_parts(tmp_path / "host"), text=texts)
-    np.testing.assert_array_equal(outputs["ids"], stored["out:ids"])
-    np.testing.assert_array_equal(outputs["pieces"].astype(bytes), stored["out:pieces"])
-    np.testing.assert_allclose(outputs["pooled"], stored["out:pooled"], rtol=_TOLERANCE, atol=_TOLERANCE)
-  assert ("batch+1",) in [array.shape for array in source.host.arrays]
+    expected = {key.removeprefix("out:"): stored[key] for key in stored.files if key.startswith("out:")}
+  assert sorted(outputs) == sorted(expected)
+  for key, wanted in expected.items():
+    actual = np.asarray(outputs[key])
+    if wanted.dtype.kind == "f":
+      np.testing.assert_allclose(actual, wanted, rtol=_TOLERANCE, atol=_TOLERANCE)
+    else:
+      np.testing.assert_array_equal(actual.astype(bytes) if wanted.dtype.kind == "S" else actual, wanted)
 
 
 def test_a_split_model_is_refused_unless_graftax_may_be_called(bert):
@@ -129,4 +137,6 @@ def test_the_numeric_part_has_gradients(bert, source):
   tensors = head(text=["hello", "the quick fox", "b"])
   position = source.host.results.index("pooled")
   original = jax.grad(lambda p: body(p, *tensors)[0][position].sum())(params)
-  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), written, source.parameters(original))
+  # Of gradients of up to 0.06, JAX 0.10 rounds some that are near zero in another order, by 1e-9.
+  nested = source.parameters(original)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), written, nested)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from graftax.convert.subgraph import inlined
 from graftax.graphdef_ir import DType, GraftaxError, Node, Parameter, Result, TensorRef, TensorSpec, traits_of
 from graftax.ops_jax import Value, canonical_dtype, fits_jax_dtype
 
-__all__ = ["HostArray", "HostParts", "examined_arrays", "host_nodes", "host_parts"]
+__all__ = ["HostArray", "HostParts", "OpenSizes", "examined_arrays", "host_nodes", "host_parts"]
 
 # Any in this module: arguments and results are the caller's own nested structures.
 
@@ -28,6 +29,10 @@ _MAX_FIXED = 1024
 _ONE_MORE = "+1"
 _ADVICE = "Write the numeric part again, with examples of such inputs."
 _CALLS = re.compile(r"(?i)^((stateful)?partitionedcall|identity|readvariableop)(_\d+)?$")
+
+
+OpenSizes = Literal["each", "equal", "batch", "none"]
+"""Which sizes may be open: each by itself, those that are equal in all runs as one, the number of inputs, or none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,18 +224,18 @@ def host_parts(split: Split, arrays: Sequence[HostArray]) -> HostParts:
 
 
 def examined_arrays(
-  split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], *, open_sizes: Literal["all", "batch", "none"] = "all"
+  split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], *, open_sizes: OpenSizes = "equal"
 ) -> tuple[HostArray, ...]:
   """Returns the arrays that the head computes for the numeric part.
 
   The head runs on the example inputs, on twice as many, and on the first and the last one alone, if the signature
-  leaves their number open. Sizes that differ are open, and those that differ in the same way are one size.
+  leaves their number open. Sizes that differ are open.
 
   Args:
     split: a split program.
     args: example inputs.
     kwargs: the same by name.
-    open_sizes: which sizes may be open: all, the number of inputs, or none. The others are those of the examples.
+    open_sizes: which sizes may be open. The others are those of the examples.
 
   Raises:
     ConversionError: an array holds strings, or integers that JAX does not have.
@@ -246,11 +251,11 @@ def examined_arrays(
     except GraftaxError:
       continue  # such as inputs whose number is fixed elsewhere
   symbols = {tuple(size for size in batch if size is not None): "batch"}
-  return _arrays(split, runs, symbols, open_sizes == "all")
+  return _arrays(split, runs, symbols, open_sizes)
 
 
 def _arrays(
-  split: Split, runs: Sequence[Sequence[Value]], symbols: dict[tuple[int, ...], str], add_symbols: bool
+  split: Split, runs: Sequence[Sequence[Value]], symbols: dict[tuple[int, ...], str], open_sizes: OpenSizes
 ) -> tuple[HostArray, ...]:
   """Returns descriptions of arrays that were computed in several runs; sizes of the runs with a symbol are open."""
 
@@ -261,10 +266,13 @@ def _arrays(
     one_less = tuple(size - 1 for size in sizes)
     if sizes not in symbols and one_less in symbols:
       return f"{symbols[one_less]}{_ONE_MORE}"
-    if add_symbols:
+    if open_sizes == "each" and sizes not in symbols:
+      return f"size_{next(numbers)}"
+    if open_sizes == "equal":
       return symbols.setdefault(sizes, f"size_{len(symbols)}")
     return symbols.get(sizes, sizes[0])
 
+  numbers = itertools.count(1)
   count = split.body.num_inputs
   arrays: list[HostArray] = []
   for name, is_known, *values in zip(_array_names(split, count), split.head.known[:count], *runs, strict=True):

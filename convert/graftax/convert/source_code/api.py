@@ -17,7 +17,7 @@ from jax import export
 from jax.extend.core import InconclusiveDimensionOperation
 
 from graftax.convert.errors import InputError
-from graftax.convert.host_split.host_calls import HostParts, examined_arrays, host_parts
+from graftax.convert.host_split.host_calls import HostParts, OpenSizes, examined_arrays, host_parts
 from graftax.convert.host_split.split import Split
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
@@ -191,14 +191,16 @@ def _split_source(split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], 
   keys = {"rng": kwargs[rng_name]} if rng_name in kwargs else {}
   inputs = {key: value for key, value in kwargs.items() if key != rng_name or key in split.head.inputs.arguments}
 
-  def source(open_sizes: Literal["all", "batch", "none"]) -> Source:
+  def source(open_sizes: OpenSizes) -> Source:
     parts = host_parts(split, examined_arrays(split, args, inputs, open_sizes=open_sizes))
     scope = export.SymbolicScope()
     specs = array_specs(parts.arrays, scope)
     program = _Program(numeric_part(split, parts, scope), [split.params, *specs], keys)
     return _source(program, name, is_module, parts)
 
-  for open_sizes in ("all", "batch"):
+  # Examples may have equal sizes by chance, so that they are one size only if the program needs it.
+  choices: tuple[OpenSizes, ...] = ("each", "equal", "batch")
+  for open_sizes in choices:
     with contextlib.suppress(InconclusiveDimensionOperation, GraftaxError, TypeError, ValueError, NotImplementedError):
       return source(open_sizes)
   return source("none")
