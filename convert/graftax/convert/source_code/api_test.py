@@ -250,6 +250,10 @@ def test_a_generator_keeps_its_algorithm(algorithm):
   _check(lambda state: lax.rng_bit_generator(state, (5,), np.uint32, algorithm), np.arange(4, dtype=np.uint32))
 
 
+def test_an_array_that_is_put_on_no_device_is_itself():
+  _check(lambda x: jax.scipy.sparse.linalg.cg(x @ x.T + jnp.eye(4), jax.device_put(x[:, 0]))[0], _X, gradient=False)
+
+
 def test_the_text_imports_only_jax_and_numpy():
   text = to_source(lambda x: jax.nn.softmax(x) + np.float32(2), _X).text
   lines = [line for line in text.splitlines() if "import" in line]

@@ -102,7 +102,7 @@ class Reader:
       name = equation.primitive.name
       path = (*scope, *_parts(str(equation.source_info.name_stack)))
       operands = [read(atom) for atom in equation.invars]
-      if name == _PLATFORM_CHECK:
+      if name == _PLATFORM_CHECK or _puts_nowhere(equation):
         env.update(zip(equation.outvars, operands, strict=True))
         continue
       closed, called = None, ""
@@ -341,6 +341,11 @@ def _expanded(equation: Any) -> ClosedJaxpr | None:
     return jax.tree.leaves(primitive.expand(*jax.tree.unflatten(tree, arrays)))
 
   return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves])
+
+
+def _puts_nowhere(equation: Any) -> bool:
+  """Returns whether an equation is a `jax.device_put` that names no device, as those in `jax.scipy.sparse.linalg`."""
+  return equation.primitive.name == "device_put" and all(place is None for place in equation.params["devices"])
 
 
 def _distinct(equation: Any, operands: Sequence[Operand]) -> list[Operand]:
