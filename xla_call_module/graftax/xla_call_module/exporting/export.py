@@ -14,6 +14,7 @@ from graftax.xla_call_module.exporting.custom_calls import allowed_calls, call_c
 from graftax.xla_call_module.exporting.linear_algebra import lowering_rules
 from graftax.xla_call_module.exporting.random_bits import random_rules
 from graftax.xla_call_module.exporting.target import Target
+from graftax.xla_call_module.lax_extras import InconclusiveDimensionOperation
 
 __all__ = ["CallModule", "export_call_module"]
 
@@ -117,6 +118,12 @@ def _exported(
   except NotImplementedError as error:
     reason = _CALLBACK_ADVICE if "host_callbacks" in str(error) else str(error)
     raise errors.UnsupportedModuleError(f"function {_name(jitted)!r} cannot be exported: {reason}") from error
+  except InconclusiveDimensionOperation as error:  # of a lowering rule, since the function has been traced
+    comparison = str(error).strip().splitlines()[0].rstrip(".")
+    raise errors.UnsupportedModuleError(
+      f"function {_name(jitted)!r} cannot be exported for all open sizes: {comparison}. Say what is known of them, for"
+      " example jax.export.symbolic_shape('b, 4', constraints=['b >= 5']), or give numbers in their place."
+    ) from error
   except RuntimeError as error:  # JAX lowers a callback of a symbolic shape: "std::bad_cast"
     raise errors.UnsupportedModuleError(
       f"function {_name(jitted)!r} cannot be exported: {error}. If it calls back to Python (jax.pure_callback), replace"

@@ -58,6 +58,18 @@ def test_bits_of_open_sizes_have_another_width(given, wanted):
   np.testing.assert_array_equal(np.asarray(got).view(np.uint8), jax.lax.bitcast_convert_type(x, wanted).view(np.uint8))
 
 
+def test_open_sizes_that_a_decomposition_compares_need_a_constraint():
+  def values(x):
+    return [jnp.linalg.svd(x, compute_uv=False)]
+
+  with pytest.raises(UnsupportedModuleError, match=r"'values' .* comparison 'b' < '4' is inconclusive. Say what"):
+    export_call_module(values, [jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 4"), np.float32)])
+  shape = jax.export.symbolic_shape("b, 4", constraints=["b >= 5"])
+  found = export_call_module(values, [jax.ShapeDtypeStruct(shape, np.float32)])
+  x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+  np.testing.assert_allclose(jax.jit(found.exported.call)(x)[0], values(x)[0], rtol=1e-5)
+
+
 def test_random_keys_are_words():
   key = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3))
   found = export_call_module(lambda k: [k[1]], [jax.ShapeDtypeStruct(key.shape, key.dtype)])
