@@ -11,7 +11,6 @@ ROOMS = {
         ":_core",
         ":variants",
         "//graphdef_ir",
-        "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],

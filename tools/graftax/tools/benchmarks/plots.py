@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graftax.graphdef_ir import optional_library
-from graftax.tools.benchmarks.runtimes.comparison import ratios_to_best
+from graftax.tools.benchmarks.ratios import ratios_to_best
 from graftax.tools.benchmarks.stored import StoredBenchmark, StoredRun, store, stored_runs
 
 if TYPE_CHECKING:

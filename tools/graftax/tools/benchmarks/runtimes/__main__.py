@@ -17,8 +17,9 @@ from pathlib import Path
 from rich.console import Console
 
 from graftax.savedmodel_io.writing.atomic import new_file
+from graftax.tools.benchmarks.ratios import RUNTIMES
 from graftax.tools.benchmarks.runtimes.comparison import comparison_table, is_busy, stored_rows
-from graftax.tools.benchmarks.runtimes.contestants import CONTESTANTS, RUNTIMES
+from graftax.tools.benchmarks.runtimes.contestants import CONTESTANTS
 from graftax.tools.benchmarks.runtimes.machine_load import busy_share, snapshot
 from graftax.tools.benchmarks.runtimes.networks import NETWORKS
 from graftax.tools.benchmarks.runtimes.turns import Times, disagreeing, measure_row

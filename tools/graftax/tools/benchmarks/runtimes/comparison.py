@@ -8,22 +8,15 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from graftax.tools.benchmarks.benchmark import OURS
-from graftax.tools.benchmarks.runtimes.contestants import FRAMEWORKS, FROZEN, RUNTIMES
+from graftax.tools.benchmarks.ratios import ratios_to_best
 from graftax.tools.benchmarks.runtimes.networks import NETWORKS
 from graftax.tools.benchmarks.runtimes.turns import Times
 
-__all__ = ["comparison_table", "is_busy", "ratios_to_best", "stored_rows"]
+__all__ = ["comparison_table", "is_busy", "stored_rows"]
 
 # Any in this module: JSON.
 
 _REST, _BUSY = 0.05, 0.1
-# The best of a group is compared with the first of ours that was measured.
-_GROUPS = {
-  "the best framework": (FRAMEWORKS, (OURS,)),
-  "flax": (("flax",), (OURS,)),
-  "the best runtime": (RUNTIMES, (FROZEN, OURS)),
-}
 
 
 def comparison_table(rows: Sequence[Times]) -> Table:
@@ -31,7 +24,7 @@ def comparison_table(rows: Sequence[Times]) -> Table:
   names = list(dict.fromkeys(name for row in rows for name in row.seconds))
   table = Table(title="ms, median and half of the distance between the quartiles", box=box.SIMPLE_HEAD)
   table.add_column("", no_wrap=True)
-  for name in (*names, *(f"to {group}" for group in _GROUPS), "others"):
+  for name in (*names, *ratios_to_best({}), "others"):
     table.add_column(name, justify="right")
   for row in rows:
     cells = [_cell(row.seconds.get(name)) for name in names]
@@ -53,20 +46,6 @@ def title(row: str) -> str:
 def is_busy(row: Times) -> bool:
   """Returns whether other processes had a part of the machine that spoils the times."""
   return not row.others <= _BUSY
-
-
-def ratios_to_best(medians: Mapping[str, float]) -> dict[str, float | None]:
-  """Returns our time relative to the smallest of each group; None if no one of it, or none of ours, was measured.
-
-  Args:
-    medians: contestant -> time of one run.
-  """
-  found: dict[str, float | None] = {}
-  for title, (others, ours) in _GROUPS.items():
-    mine = next((medians[name] for name in ours if name in medians), None)
-    times = [medians[name] for name in others if name in medians]
-    found[f"to {title}"] = None if mine is None or not times else mine / min(times)
-  return found
 
 
 def _ratios(row: Times) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CONTESTANTS", "FRAMEWORKS", "FROZEN", "RUNTIMES"]
+__all__ = ["CONTESTANTS"]
 
 # Any in this module: arrays and functions of all frameworks.
 
@@ -212,13 +212,9 @@ def _only_inference(train: bool) -> None:
     raise NotImplementedError("it is for inference alone")
 
 
-FRAMEWORKS = ("TensorFlow", "TensorFlow with XLA", "TF2JAX", "Keras on JAX")
-# Runtimes know the weights when they compile, and so does this.
-FROZEN = "graftax, frozen"
-RUNTIMES = ("ONNX Runtime", "OpenVINO", "TFLite")
 CONTESTANTS: dict[str, _Contestant] = {
   "graftax": _graftax,
-  FROZEN: _graftax_frozen,
+  "graftax, frozen": _graftax_frozen,
   "TensorFlow": _tensorflow,
   "TensorFlow with XLA": _tensorflow_xla,
   "TF2JAX": _tf2jax,

@@ -10,9 +10,10 @@ import time
 import pytest
 from rich.console import Console
 
+from graftax.tools.benchmarks.ratios import ratios_to_best
 from graftax.tools.benchmarks.runtimes import __main__ as command
 from graftax.tools.benchmarks.runtimes import workers
-from graftax.tools.benchmarks.runtimes.comparison import comparison_table, is_busy, ratios_to_best, stored_rows
+from graftax.tools.benchmarks.runtimes.comparison import comparison_table, is_busy, stored_rows
 from graftax.tools.benchmarks.runtimes.machine_load import Snapshot, busy_share, snapshot
 from graftax.tools.benchmarks.runtimes.turns import Times, disagreeing, measure_row
 from graftax.tools.benchmarks.runtimes.workers import Worker, WorkerError
