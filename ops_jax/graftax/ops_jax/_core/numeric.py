@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.values import Array
 
-__all__ = ["highest_finite", "invalid", "lowest_finite", "lowest_sorted", "round_half_away"]
+__all__ = ["highest_finite", "invalid", "lowest_finite", "rank_keys", "round_half_away"]
 
 
 def round_half_away(x: Array) -> Array:
@@ -36,11 +37,17 @@ def lowest_finite(dtype: Any) -> np.ndarray:
   return np.asarray(_limits(dtype).min, dtype)
 
 
-def lowest_sorted(dtype: Any) -> np.ndarray:
-  """Returns the scalar that `jax.lax.top_k` ranks last: NaN with all bits set, which is below -inf and -NaN."""
-  if jnp.issubdtype(dtype, jnp.floating):
-    return np.frombuffer(b"\xff" * np.dtype(dtype).itemsize, dtype)[0:1].reshape(())
-  return np.asarray(jnp.iinfo(dtype).min, dtype)
+def rank_keys(x: jax.Array) -> jax.Array:
+  """Returns integers in the order in which `jax.lax.top_k` ranks elements with zeros of both signs as equal.
+
+  No integer is a NaN, so that padding with the least one is behind all elements: as a floating-point number, it would
+  have to be NaN with a negative sign, which not every implementation ranks last.
+  """
+  if not jnp.issubdtype(x.dtype, jnp.floating):
+    return x
+  unsigned_zeros = jnp.where(x == 0, jnp.zeros((), x.dtype), x)
+  bits = lax.bitcast_convert_type(unsigned_zeros, jnp.dtype(f"int{8 * x.dtype.itemsize}"))
+  return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
 
 
 def highest_finite(dtype: Any) -> np.ndarray:

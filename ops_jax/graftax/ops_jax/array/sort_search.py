@@ -6,7 +6,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, canonical_dtype
-from graftax.ops_jax._core.numeric import lowest_sorted
+from graftax.ops_jax._core.numeric import rank_keys
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
 
@@ -49,13 +49,14 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> t
   is_short = has_axis and isinstance(k, int) and isinstance(input.shape[-1], int) and input.shape[-1] < k
   if not has_axis or is_negative or is_short:
     raise InvalidInputError(f"TopK: k={k!r} of shape {input.shape}; expected an axis of at least k elements.")
-  # XLA orders -0 before +0; in TensorFlow and for this key they are equal.
-  is_float = jnp.issubdtype(input.dtype, jnp.floating)
-  keys = jnp.where(input == 0, jnp.zeros((), input.dtype), input) if is_float else input
-  keys = jax.lax.stop_gradient(keys)
+  keys = jax.lax.stop_gradient(input)
   if not isinstance(input.shape[-1], int):
     # Padded with `k` values that are ranked last, a symbolic axis is known to have `k` elements.
-    keys = jnp.concatenate([keys, jnp.full((*keys.shape[:-1], k), lowest_sorted(keys.dtype))], axis=-1)
+    keys = rank_keys(keys)
+    keys = jnp.concatenate([keys, jnp.full((*keys.shape[:-1], k), jnp.iinfo(keys.dtype).min, keys.dtype)], axis=-1)
+  elif jnp.issubdtype(keys.dtype, jnp.floating):
+    # XLA orders -0 before +0; in TensorFlow and for this key they are equal.
+    keys = jnp.where(keys == 0, jnp.zeros((), keys.dtype), keys)
   _, indices = jax.lax.top_k(keys, k)
   return jnp.take_along_axis(input, indices, axis=-1), indices.astype(canonical_dtype(index_type))
 

@@ -1,12 +1,14 @@
 """The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from graftax.ops_jax._core.integer_facts import Affine
-from graftax.ops_jax._core.numeric import lowest_sorted
+from graftax.ops_jax._core.numeric import rank_keys
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import (
@@ -36,9 +38,11 @@ def top_k(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   else:
     (wanted,) = call.facts.entries(inputs[1])
   bound, length, may_overflow = bounded_size(call, wanted, x.padded.shape[last])
-  padded = filled(x, lowest_sorted(x.dtype), [last])
+  keys = rank_keys(lax.stop_gradient(x.padded))
+  padded = filled(dataclasses.replace(x, padded=keys), jnp.iinfo(keys.dtype).min, [last])
   arguments = [padded] if call.node.op == "TopK" else [padded, np.int32(bound)]
-  results = call.run(call.context, arguments)
+  _, positions = call.run(call.context, arguments)
+  results = (jnp.take_along_axis(x.padded, positions, axis=last), positions)
   is_bad = any_overflow(x)
   if size.distance(wanted) != 0 and not (size.is_known and wanted.is_known):
     is_short = jnp.asarray(wanted.plus(size, -1).value()) > 0
