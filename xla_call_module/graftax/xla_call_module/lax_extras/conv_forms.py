@@ -2,8 +2,9 @@
 
 XLA:CPU computes few shapes of convolutions well, and the derivatives of some of them very badly: the derivative for the
 filter of a grouped convolution runs up to 200 times longer than the convolution. Each entry of `CONV_FORMS` is a form
-that the same measurement showed to be faster, for values or for derivatives, and slower for neither. Removing an entry
-changes no result. The measurements are in docs/measurements-2026-11-26.md, "Convolutions on a CPU".
+that measurements showed to be faster for values or for derivatives, and at most 8% slower for the other. Removing an
+entry changes results only by rounding. The measurements are in docs/measurements-2026-11-26.md, "Convolutions on a CPU"
+and "The option again, with convolutions in other forms".
 """
 
 import dataclasses
@@ -170,9 +171,9 @@ def _patches(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   batch, channels = shapes.x[0], shapes.x[-1]
   limits = [(n - 1) * s + k for n, s, k in zip(out, shapes.strides, shapes.size, strict=True)]
   steps = [s if k == 1 else 1 for s, k in zip(shapes.strides, shapes.size, strict=True)]
-  if [*x.shape[1:-1]] != limits or max(steps) > 1:
+  if [*x.shape[1:-1]] != limits or max(steps, default=1) > 1:
     x = lax.slice(x, (0,) * x.ndim, (batch, *limits, channels), (1, *steps, 1))
-  if max(shapes.size) > 1:
+  if max(shapes.size, default=1) > 1:
     pairs = [size for pair in zip(out, shapes.size, strict=True) for size in pair]
     space = len(out)
     x = x.reshape(batch, *pairs, channels)

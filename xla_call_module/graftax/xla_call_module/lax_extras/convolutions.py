@@ -31,10 +31,13 @@ def conv_general_dilated(
   rhs: Array,
   window_strides: Sequence[int],
   padding: Sequence[tuple[int, int]],
+  lhs_dilation: Sequence[int],
   rhs_dilation: Sequence[int],
   dimension_numbers: lax.ConvDimensionNumbers,
-  feature_group_count: int,
-  **others: Any,
+  feature_group_count: int = 1,
+  batch_group_count: int = 1,
+  precision: Any = None,
+  preferred_element_type: np.dtype | None = None,
 ) -> Array:
   """Computes `lax.conv_general_dilated`, on CPUs in a faster form if one is known.
 
@@ -43,10 +46,13 @@ def conv_general_dilated(
     rhs: the filter.
     window_strides: one entry per spatial dimension.
     padding: likewise.
+    lhs_dilation: likewise.
     rhs_dilation: likewise.
     dimension_numbers: positions of batch, channels and spatial dimensions.
-    feature_group_count: number of groups.
-    **others: as for `lax.conv_general_dilated`; `lhs_dilation` must be given.
+    feature_group_count: number of groups of channels.
+    batch_group_count: number of groups of the batch.
+    precision: as for `lax.conv_general_dilated`. Dense convolutions with another than the default are left to XLA.
+    preferred_element_type: dtype of the result; that of `lhs` by default.
   """
 
   def canonical(lhs: Array, rhs: Array) -> Array:
@@ -55,16 +61,19 @@ def conv_general_dilated(
       rhs,
       window_strides,
       padding,
-      rhs_dilation=rhs_dilation,
-      dimension_numbers=dimension_numbers,
-      feature_group_count=feature_group_count,
-      **others,
+      lhs_dilation,
+      rhs_dilation,
+      dimension_numbers,
+      feature_group_count,
+      batch_group_count,
+      precision,
+      preferred_element_type,
     )
 
   sizes = (*lhs.shape, *rhs.shape, *(n for pair in padding for n in pair))
-  is_plain = all(isinstance(n, int) for n in sizes) and all(d == 1 for d in others["lhs_dilation"])
-  result = others.get("preferred_element_type") or lhs.dtype
-  if not is_plain or others.get("batch_group_count", 1) != 1 or not lhs.dtype == rhs.dtype == result:
+  is_plain = all(isinstance(n, int) for n in sizes) and all(d == 1 for d in lhs_dilation) and batch_group_count == 1
+  result = lhs.dtype if preferred_element_type is None else preferred_element_type
+  if not is_plain or not lhs.dtype == rhs.dtype == result:
     return canonical(lhs, rhs)
   layout = _Layout.of(dimension_numbers)
   if layout is None or not jnp.issubdtype(lhs.dtype, jnp.floating):
@@ -74,7 +83,11 @@ def conv_general_dilated(
   shapes = ConvShapes(
     x_shape, kernel_shape, tuple(window_strides), tuple(rhs_dilation), tuple(padding), feature_group_count
   )
-  form = _depthwise_form(shapes, layout) if shapes.is_depthwise else _dense_form(shapes, layout, lhs.dtype)
+  form = None
+  if shapes.is_depthwise:
+    form = _depthwise_form(shapes, layout)
+  elif precision is None and lhs.dtype == jnp.float32:
+    form = _dense_form(shapes, layout)
   if form is None:
     return canonical(lhs, rhs)
   return lax.platform_dependent(
@@ -121,6 +134,6 @@ def _depthwise_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction | None:
   return lambda x, kernel: shifted_form(x, kernel.reshape(by_channel), window, channel_axis)
 
 
-def _dense_form(shapes: ConvShapes, layout: _Layout, dtype: np.dtype) -> ConvFunction | None:
+def _dense_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction | None:
   has_channels_last = layout.x == tuple(range(len(layout.x)))
-  return find_conv_form(shapes, CONV_FORMS) if has_channels_last and dtype == jnp.float32 else None
+  return find_conv_form(shapes, CONV_FORMS) if has_channels_last else None

@@ -90,6 +90,8 @@ def test_what_the_forms_do_not_compute_is_left_to_lax():
   assert not _has_choice(with_dilated_input, args)
   short, wider_result, _ = _convolutions("depthwise", "float16", preferred_element_type="float32")
   assert not _has_choice(wider_result, short)
+  dense, exact, _ = _convolutions("pointwise", precision=lax.Precision.HIGHEST)
+  assert not _has_choice(exact, dense)
   _, of_integers, expected = _convolutions("depthwise", preferred_element_type="int32")
   integers = [x.astype(jnp.int32) for x in args]
   assert not _has_choice(of_integers, integers)
@@ -102,3 +104,9 @@ def test_sizes_may_be_symbolic():
   (batch,) = jax.export.symbolic_shape("b")
   spec = jax.ShapeDtypeStruct((batch, 6, 5, 3), "float32")
   assert not _has_choice(found, (spec, jnp.ones(kernel)))
+
+
+def test_there_may_be_no_spatial_dimension():
+  x, w = jnp.arange(6.0).reshape(2, 3), jnp.arange(12.0).reshape(3, 4)
+  numbers = lax.conv_dimension_numbers(x.shape, w.shape, ("NC", "IO", "NC"))
+  np.testing.assert_array_equal(conv_general_dilated(x, w, (), (), (), (), numbers), x @ w)
