@@ -25,7 +25,7 @@ def _lower(context: Any, x: Any, *, new_dtype: Any) -> Any:
   (given,), (result,) = context.avals_in, context.avals_out
   bits = given.dtype.itemsize * 8, result.dtype.itemsize * 8
   is_open = any(jax.export.is_symbolic_dim(size) for size in given.shape)
-  if not is_open or given.ndim == result.ndim or bits[0] == bits[1]:  # Bits of int4 are in a byte, too.
+  if not is_open or given.ndim == result.ndim or _are_parts_of_bytes(given.dtype) or _are_parts_of_bytes(result.dtype):
     return mlir.lower_bitcast(context, x)
 
   def parts(x: jax.Array) -> jax.Array:
@@ -39,6 +39,11 @@ def _lower(context: Any, x: Any, *, new_dtype: Any) -> Any:
     return lax.bitcast_convert_type(jnp.sum(words << places, axis=-1, dtype=words.dtype), new_dtype)
 
   return mlir.lowering_of(parts if bits[0] > bits[1] else joined, multiple_results=False)(context, x)
+
+
+def _are_parts_of_bytes(dtype: np.dtype) -> bool:
+  """Returns whether elements have fewer than 8 bits, such as those of int4."""
+  return (jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else jnp.finfo(dtype)).bits < 8
 
 
 def _unsigned(bits: int) -> np.dtype:
