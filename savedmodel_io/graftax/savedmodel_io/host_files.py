@@ -1,6 +1,7 @@
 """Head and tail of a split model in a folder of their own: `write_host_parts` and `read_host_parts`."""
 
 import json
+import keyword
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -54,9 +55,10 @@ def write_host_parts(path: str | os.PathLike[str], parts: HostParts) -> None:
     }
     for array in parts.arrays
   ]
+  described = {"arrays": arrays, "results": list(parts.results)}
   with tempfile.TemporaryDirectory() as folder:
     file = Path(folder, _ARRAYS)
-    file.write_text(json.dumps(arrays, indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     write_saved_model(path, {"head": head, "tail": tail}, assets=[file])
 
 
@@ -81,20 +83,28 @@ def read_host_parts(
     raise NotASavedModelError(f"{path}: expected the functions 'head' and 'tail' and the file assets/{_ARRAYS}")
   data = model.folder.read(file, f"{path}", max_bytes=_MAX_BYTES)
   try:
-    arrays = [_array(entry) for entry in _list(json.loads(data))]
+    described = _dict(json.loads(data))
+    arrays = [_array(entry) for entry in _list(described["arrays"])]
+    results = [_text(name) for name in _list(described["results"])]
   except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as e:
     raise DamagedSavedModelError(f"{file}: does not describe arrays: {type(e).__name__}: {e}") from e
-  return HostParts.from_programs(model.program("head"), model.program("tail"), arrays)
+  return HostParts.from_programs(model.program("head"), model.program("tail"), arrays, results, limits=limits)
 
 
 def _array(entry: object) -> HostArray:
   fields = _dict(entry)
-  name, sizes, stored = fields["name"], _list(fields["shape"]), fields["value"]
-  if not isinstance(name, str) or not name.isidentifier() or len(sizes) > _MAX_RANK:
+  name, sizes, stored = _text(fields["name"]), _list(fields["shape"]), fields["value"]
+  if not name.isidentifier() or keyword.iskeyword(name) or len(sizes) > _MAX_RANK:
     raise ValueError(f"name {name!r} with {len(sizes)} sizes")
   shape = tuple(_size(size) for size in sizes)
   value = None if stored is None else tuple(_size(size) for size in _list(stored))
   return HostArray(name, _dtype(fields["dtype"]), shape, value)
+
+
+def _text(value: object) -> str:
+  if not isinstance(value, str):
+    raise TypeError(f"expected a text, and not {value!r:.80}")
+  return value
 
 
 def _size(size: object) -> int | str:

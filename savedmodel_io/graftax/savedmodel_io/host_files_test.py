@@ -1,5 +1,6 @@
 """Split models as source, and their parts for the host on disk, against what TensorFlow computed."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -102,6 +103,7 @@ def test_inputs_that_the_numeric_part_was_not_made_for_are_refused(source):
     lambda arrays: arrays[0].update(shape=["a b", 16]),
     lambda arrays: arrays[0].update(dtype="object"),
     lambda arrays: arrays[0].update(name="a b"),
+    lambda arrays: arrays[0].update(name="while"),
     lambda arrays: arrays[0].update(value=3),
     lambda arrays: arrays.append(3),
     lambda arrays: arrays.extend(arrays * 3),
@@ -110,11 +112,36 @@ def test_inputs_that_the_numeric_part_was_not_made_for_are_refused(source):
 def test_damaged_descriptions_are_errors(change, source, tmp_path):
   write_host_parts(tmp_path / "host", source.host)
   file = tmp_path / "host/assets/arrays.json"
-  arrays = json.loads(file.read_text())
-  change(arrays)
-  file.write_text(json.dumps(arrays))
+  described = json.loads(file.read_text())
+  change(described["arrays"])
+  file.write_text(json.dumps(described))
   with pytest.raises(GraftaxError, match="does not describe arrays|do not fit"):
     read_host_parts(tmp_path / "host")
+
+
+def test_results_may_have_any_name(source, tmp_path):
+  names = ("tf.nn.softmax", "class", "scores-1", "rest_0")[: len(source.host.results)]
+  write_host_parts(tmp_path / "host", dataclasses.replace(source.host, results=names))
+  host = read_host_parts(tmp_path / "host")
+  assert host.results == names
+  results = {name: np.full((2, 16), i, np.float32) for i, name in enumerate(names)}
+  _, rest = host.head(text=["the fox", "a"])
+  expected = source.host.tail(dict(zip(source.host.results, results.values(), strict=True)), rest)
+  jax.tree.map(np.testing.assert_array_equal, host.tail(results, rest), expected)
+
+
+def test_descriptions_without_results_are_errors(source, tmp_path):
+  write_host_parts(tmp_path / "host", source.host)
+  file = tmp_path / "host/assets/arrays.json"
+  for results in (None, [3], ["a"]):
+    file.write_text(json.dumps({**json.loads(file.read_text()), "results": results}))
+    with pytest.raises(GraftaxError, match="does not describe arrays|do not fit"):
+      read_host_parts(tmp_path / "host")
+
+
+def test_the_function_that_calls_graftax_has_names_of_its_own(bert):
+  with pytest.raises(InputError, match="name='host': a variable"):
+    to_source(bert, name="host", host="graftax", text=["the fox", "a"])
 
 
 def test_descriptions_that_are_not_json_are_errors(source, tmp_path):

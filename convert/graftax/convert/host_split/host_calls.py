@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import itertools
+import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from graftax.convert.host_split.split import Head, Split, Tail
 from graftax.convert.program import Program, StringVariable
 from graftax.convert.structures.nested import InputStructure, OutputStructure, leaf_specs
 from graftax.convert.subgraph import inlined
-from graftax.graphdef_ir import DType, GraftaxError, Node, Parameter, Result, TensorRef, TensorSpec, traits_of
+from graftax.graphdef_ir import DType, GraftaxError, Limits, Node, Parameter, Result, TensorRef, TensorSpec, traits_of
 from graftax.ops_jax import Value, canonical_dtype, fits_jax_dtype
 
 __all__ = ["HostArray", "HostParts", "OpenSizes", "examined_arrays", "host_nodes", "host_parts"]
@@ -126,24 +127,38 @@ class HostParts:
     return _with_known_strings(head), _with_known_strings(self._tail_program())
 
   @classmethod
-  def from_programs(cls, head: Program, tail: Program, arrays: Sequence[HostArray]) -> "HostParts":
-    """Returns the parts that `programs` gave; `arrays` are those of the parts.
+  def from_programs(
+    cls,
+    head: Program,
+    tail: Program,
+    arrays: Sequence[HostArray],
+    results: Sequence[str],
+    *,
+    limits: Limits | None = None,
+  ) -> "HostParts":
+    """Returns the parts that `programs` gave.
+
+    Args:
+      head: the first program.
+      tail: the second one.
+      arrays: those of the parts.
+      results: likewise.
+      limits: how much memory and time a call may need; by default the option `limits`.
 
     Raises:
       UnsupportedOpError: an op cannot run on the host.
-      ConversionError: the programs do not fit the arrays.
+      ConversionError: the programs do not fit the arrays and results.
     """
-    num_rest = len(head.function.results) - len(arrays)
-    names = list(tail.inputs.arguments)
-    if not 0 <= num_rest <= len(names):
+    num_given, num_taken = len(head.function.results), len(tail.inputs.arguments)
+    if num_given < len(arrays) or num_given - len(arrays) + len(results) != num_taken:
       raise ConversionError(
-        f"head and tail do not fit: the head has {len(head.function.results)} results for {len(arrays)} arrays and "
-        f"{len(names)} inputs of the tail."
+        f"head and tail do not fit: the head has {num_given} results for {len(arrays)} arrays, and the tail "
+        f"{num_taken} inputs for {len(results)} results of the numeric part."
       )
-    before = Head(plan_host_function(head), head.inputs, head.name, (False,) * len(head.function.results))
+    before = Head(plan_host_function(head, limits), head.inputs, head.name, (False,) * num_given)
     dtypes = tuple(spec.dtype.base for spec in tail.inputs.specs)
-    after = Tail(plan_host_function(tail), tail.outputs, tuple(_sources(tail)), dtypes)
-    return cls(before, after, tuple(arrays), tuple(names[: len(names) - num_rest]))
+    after = Tail(plan_host_function(tail, limits), tail.outputs, tuple(_sources(tail)), dtypes)
+    return cls(before, after, tuple(arrays), tuple(results))
 
   def _tail_program(self) -> Program:
     """Returns the tail with all results, also those that it takes and returns as they are."""
@@ -156,9 +171,8 @@ class HostParts:
       for on_host, i in self.after.sources
     ]
     named = [dataclasses.replace(result, name=f"result_{i}") for i, result in enumerate(results)]
-    num_rest = len(self.after.dtypes) - len(self.results)
-    names: list[str] = list(self.results)
-    names += (_free(f"rest_{i}", names) for i in range(num_rest))
+    names = [f"result_{i}" for i in range(len(self.results))]
+    names += [f"rest_{i}" for i in range(len(self.after.dtypes) - len(self.results))]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     inputs = InputStructure(
       program.inputs.specs, {}, inspect.Signature([inspect.Parameter(name, kind) for name in names])
@@ -197,7 +211,11 @@ class HostParts:
   def _check_known(self, value: Value, array: HostArray, sizes: dict[str, int]) -> None:
     """Raises if a value is not the one that the numeric part was made for."""
     found, wanted = np.ravel(np.asarray(value)).tolist(), array.value or ()
-    if not _fits(found, wanted, sizes) or any(isinstance(size, str) and sizes[_name(size)] < 1 for size in wanted):
+    if (
+      np.shape(value) != array.shape
+      or not _fits(found, wanted, sizes)
+      or any(isinstance(size, str) and sizes[_name(size)] < 1 for size in wanted)
+    ):
       raise InputError(
         f"{self.before.name}: the head computes {found} for {array.name!r}, on which shapes depend, and the numeric "
         f"part was made for {_shape(wanted)}. {_ADVICE}"
@@ -224,7 +242,7 @@ def host_parts(split: Split, arrays: Sequence[HostArray]) -> HostParts:
 
 
 def examined_arrays(
-  split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], *, open_sizes: OpenSizes = "equal"
+  split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], *, open_sizes: OpenSizes
 ) -> tuple[HostArray, ...]:
   """Returns the arrays that the head computes for the numeric part.
 
@@ -367,7 +385,7 @@ def _parts(node: str) -> list[str]:
 
 def _snake(name: str, default: str) -> str:
   name = re.sub(r"\W", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).lower().strip("_")
-  return name if name.isidentifier() else f"{default}_{name}".rstrip("_")
+  return name if name.isidentifier() and not keyword.iskeyword(name) else f"{default}_{name}".rstrip("_")
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax import export
 
+from graftax.convert.errors import InputError
 from graftax.convert.host_split.carriers import KnownArray
 from graftax.convert.host_split.host_calls import HostArray, HostParts, host_nodes
 from graftax.convert.host_split.split import Split
@@ -21,6 +22,8 @@ __all__ = ["array_specs", "host_error", "numeric_part", "with_host_calls"]
 # Any in this module: parameters and results are pytrees.
 
 _HELD = ("params", "constants")
+# Of the function that calls graftax.
+_VARIABLES = ("host", "module", "arrays", "rest", "results", "new", "inputs", "args")
 # Ops of each part that a message names.
 _MOST_OPS = 5
 _JAX = """
@@ -42,7 +45,7 @@ def {run}({arguments}):
 
 
 def host_error(split: Split) -> SourceError:
-  """Returns the error of a split program whose host parts are not to be calls of graftax."""
+  """Returns the error of a split program without `host="graftax"`."""
   lines: list[str] = []
   for part, nodes in host_nodes(split.head.function, split.tail.function).items():
     counts = Counter(node.op for node in nodes)
@@ -107,8 +110,11 @@ def with_host_calls(
     num_keys: how many random keys it takes after the arrays.
 
   Raises:
+    InputError: the function has the name of a variable of the one that calls it.
     SourceError: it takes sizes that no array has.
   """
+  if name in _VARIABLES:
+    raise InputError(f"name={name!r}: a variable of the function that calls it has this name; choose another.")
   taken = [d.name for d in definitions if isinstance(d, ast.FunctionDef | ast.ClassDef)]
   run = unique("run", taken)
   main = next(d for d in definitions if isinstance(d, ast.FunctionDef | ast.ClassDef) and d.name == name)
@@ -120,12 +126,14 @@ def with_host_calls(
   rest = names[len(held) + is_class + num_arrays :]
   if len(rest) > num_keys:
     raise SourceError(f"{parts.before.name}: sizes that no array has are arguments of the numeric part: {rest}.")
-  inputs, passed = _inputs(parts, [*held, *rest, "host", "module", "arrays", "rest", "results", "new", run, name])
+  compiled = unique("compiled", [*taken, run])
+  own = [*held, *rest, *_VARIABLES, "jax", "nnx", run, compiled, name]
+  inputs, passed = _inputs(parts, own)
   others = "".join(f", {key}" for key in rest)
   if is_class:
     text = _NNX.format(
       run=run,
-      compiled=unique("compiled", [*taken, run]),
+      compiled=compiled,
       arguments=", ".join(["module", "host", *rest, inputs]),
       inputs=passed,
       others=others,
