@@ -123,9 +123,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
   return True if needs_tensorflow(collection_path) != (ring == "tensorflow") else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-  """Marks combinations of parameters that only `make test-all` runs as slow, and applies `--most-rows`."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest selects by marker, and after it
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+  """Marks combinations of parameters that only `make test-all` runs as slow, applies `--most-rows`, and sorts files."""
   groups: dict[str, list[pytest.Function]] = {}
   for item in items:
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
@@ -134,6 +134,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
   most_rows = config.getoption("most_rows")
   if most_rows is not None:
     _deselect_rows(config, items, groups.values(), most_rows)
+  yield
   if hasattr(config, "workerinput"):
     _put_long_files_first(items)
 
