@@ -50,7 +50,10 @@ class Folded:
     return [self._kinds.get(leaf.parameter or ()) for leaf in printed.leaves]
 
   def join(self, joined: Sequence[tuple[Sequence[int], Printed]]) -> None:
-    """Makes one function of several, each time: their numbers, and what is written for them. No more can be added."""
+    """Replaces functions by joined ones, each given by the numbers of its members and by what is written for them.
+
+    No function can be added after this.
+    """
     numbers = {i: number for number, (members, _) in enumerate(joined) for i in members}
     self.instances = [[f for i in members for f in self.instances[i]] for members, _ in joined]
     self.functions = [printed for _, printed in joined]

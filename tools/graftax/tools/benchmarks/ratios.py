@@ -17,7 +17,7 @@ _GROUPS = {
 
 
 def ratios_to_best(medians: Mapping[str, float]) -> dict[str, float | None]:
-  """Returns our time relative to the smallest of each group; None if no one of it, or none of ours, was measured.
+  """Returns our time relative to the smallest of each group; None if either was not measured.
 
   Args:
     medians: contestant -> time of one run.

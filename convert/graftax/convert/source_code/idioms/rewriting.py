@@ -179,7 +179,10 @@ def _with_numbers(text: str, match: Match) -> str:
 
 
 def _helper(equation: Equation) -> Candidate | None:
-  """Returns the call of a helper that a choice between platforms may be, by the form for platforms it does not name."""
+  """Returns a call of a helper that may be the same program as a choice between platforms; None if there is none.
+
+  The form for the platforms that the choice does not name tells which helper.
+  """
   for body in equation.bodies.values() if "platforms" in equation.settings else ():
     match body.equations:
       case [Equation(op="reshape", inputs=[Value() as kernel]) as reshape, Equation(op="conv_general_dilated") as conv]:
