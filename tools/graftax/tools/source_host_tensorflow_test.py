@@ -46,7 +46,7 @@ print(model.model(params.load(pathlib.Path(__file__).parent / "params.safetensor
 class _Classifier(tf.Module):
   def __init__(self):
     super().__init__()
-    self.vectorize = tf.keras.layers.TextVectorization(output_sequence_length=6)
+    self.vectorize = tf.keras.layers.TextVectorization(output_sequence_length=6, name="vectorize")
     self.vectorize.adapt(_TEXTS)
     self.embed = tf.keras.layers.Embedding(30, 8)
     self.hidden = tf.keras.layers.Dense(16, activation="gelu")
@@ -109,7 +109,7 @@ def test_a_text_model_is_written_with_calls_of_graftax(saved, tmp_path):
   (tmp_path / "out/body_alone.py").write_text(_NUMBERS_MAIN)
   assert _run("tensorflow,graftax", tmp_path / "out", "body_alone.py") == "(5, 3)\n"
   readme = (tmp_path / "out/README.md").read_text()
-  assert "- head: " in readme and "- `text_vectorization`: int32[batch, 6]" in readme
+  assert "- head: " in readme and "- `vectorize`: int32[batch, 6]" in readme
 
   # TensorFlow runs what is written for the host, too.
   host = tf.saved_model.load(str(tmp_path / "out/host"))
