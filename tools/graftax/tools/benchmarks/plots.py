@@ -147,6 +147,7 @@ def pictures(run: StoredRun, scheme: str, path: Path) -> None:
     if _is_models(run):
       figure = Figure(figsize=(8, 0.42 * len(run.benchmarks) + 1.1), layout="constrained")
       _draw_models(figure.subplots(), run, scheme)
+      figure.legend(loc="outside upper center", ncols=5, frameon=False, handletextpad=0.2, columnspacing=1.0)
     else:
       heights = [len(_values(row, quantity)) for row, quantity in panels]
       figure = Figure(figsize=(8, _BAR_INCHES * sum(heights) + 0.42 * len(panels)), layout="constrained")
@@ -201,12 +202,12 @@ def _draw_models(ax: "Axes", run: StoredRun, scheme: str) -> None:
     )
   ax.set_yticks(range(len(titles)), titles)
   ax.set_xscale("log")
-  ax.set_xticks([1, 3, 10, 30, 100, 300], ["1 ms", "3 ms", "10 ms", "30 ms", "100 ms", "300 ms"])
+  ax.set_xticks([1, 3, 10, 30, 100, 300, 1000], ["1 ms", "3 ms", "10 ms", "30 ms", "100 ms", "300 ms", "1 s"])
+  ax.set_ylim(-0.7, len(titles) - 0.3)
   ax.minorticks_off()
   ax.grid(axis="x", color=lines, linewidth=0.5)
   ax.tick_params(length=0)
   ax.spines[:].set_visible(False)
-  ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=6, frameon=False, handletextpad=0.2, columnspacing=1.0)
 
 
 def _digest(run: StoredRun) -> str:
