@@ -47,10 +47,7 @@ def cpu_form(
     groups: number of groups.
     forms: the table, `CONV_FORMS` if None.
   """
-  sizes = (*x.shape, *kernel.shape, *(n for pair in window.padding for n in pair))
-  if not all(isinstance(n, int) for n in sizes) or place.channel_axis != place.rank - 1:
+  if place.channel_axis != place.rank - 1 or x.dtype != jnp.float32 or kernel.dtype != x.dtype:
     return None
-  if x.dtype != jnp.float32 or kernel.dtype != x.dtype:
-    return None
-  shapes = ConvShapes(x.shape, kernel.shape, window.strides, window.dilations, window.padding, groups)
-  return find_conv_form(shapes, CONV_FORMS if forms is None else forms)
+  shapes = ConvShapes.of(x.shape, kernel.shape, window.strides, window.dilations, window.padding, groups)
+  return None if shapes is None else find_conv_form(shapes, CONV_FORMS if forms is None else forms)

@@ -9,7 +9,8 @@ and "The option again, with convolutions in other forms".
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +33,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvShapes:
-  """Sizes of one convolution with its channels last; all are numbers.
+  """Sizes of one convolution with its channels last; all are numbers, and none of x, kernel and result is 0.
 
   Attributes:
     x: shape of the input.
@@ -49,6 +50,23 @@ class ConvShapes:
   dilations: tuple[int, ...]
   padding: tuple[tuple[int, int], ...]
   groups: int
+
+  @classmethod
+  def of(
+    cls,
+    x: Sequence[Any],
+    kernel: Sequence[Any],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: Sequence[tuple[Any, Any]],
+    groups: int,
+  ) -> "ConvShapes | None":
+    """Returns the sizes; None if one is symbolic, something is empty, or padding cuts cells off."""
+    numbers = (*x, *kernel, *(n for pair in padding for n in pair))
+    if not all(isinstance(n, int) for n in numbers) or min(numbers) < 0:
+      return None
+    shapes = cls(tuple(x), tuple(kernel), tuple(strides), tuple(dilations), tuple(padding), groups)
+    return shapes if min((*shapes.x, *shapes.kernel, *shapes.out_space)) > 0 else None
 
   @property
   def size(self) -> tuple[int, ...]:
@@ -68,14 +86,8 @@ class ConvShapes:
 
   @property
   def is_depthwise(self) -> bool:
-    """Returns whether each channel of the input has filters of its own."""
+    """Returns whether each channel of the result is computed from one channel of the input."""
     return self.kernel[-2] == 1 and self.groups == self.x[-1] > 1
-
-  @property
-  def are_plain(self) -> bool:
-    """Returns whether nothing is empty and no padding cuts cells off."""
-    numbers = (*self.x, *self.kernel, *self.out_space)
-    return min(numbers) > 0 and min((n for pair in self.padding for n in pair), default=0) >= 0
 
 
 ConvFunction = Callable[[Array, Array], Array]
@@ -99,7 +111,7 @@ class ConvForm:
 
 def find_conv_form(shapes: ConvShapes, forms: Iterable[ConvForm]) -> ConvFunction | None:
   """Returns the first form of a table that fits a convolution in float32; None if XLA's own is the fastest."""
-  found = next((form for form in forms if form.fits(shapes)), None) if shapes.are_plain else None
+  found = next((form for form in forms if form.fits(shapes)), None)
   return None if found is None else lambda x, kernel: found.compute(x, kernel, shapes)
 
 
@@ -117,7 +129,8 @@ def depthwise_sum(
     channel_axis: that of them with the channels.
 
   Returns:
-    With `channels * multiplier` channels, those of one input channel side by side; None if there is no cell.
+    The shape of the views, but with `channels * multiplier` channels. Those of one input channel are next to each
+    other. None if the window has no cells.
   """
   *size, channels, multiplier = kernel.shape
   # [channels] or [channels, multiplier], followed by a 1 for each dimension after the channels.

@@ -70,29 +70,14 @@ def conv_general_dilated(
       preferred_element_type,
     )
 
-  sizes = (*lhs.shape, *rhs.shape, *(n for pair in padding for n in pair))
-  is_plain = all(isinstance(n, int) for n in sizes) and all(d == 1 for d in lhs_dilation) and batch_group_count == 1
   result = lhs.dtype if preferred_element_type is None else preferred_element_type
-  if not is_plain or not lhs.dtype == rhs.dtype == result:
-    return canonical(lhs, rhs)
-  layout = _Layout.of(dimension_numbers)
-  if layout is None or not jnp.issubdtype(lhs.dtype, jnp.floating):
-    return canonical(lhs, rhs)
-  x_shape = tuple(lhs.shape[axis] for axis in layout.x)
-  kernel_shape = tuple(rhs.shape[axis] for axis in layout.kernel)
-  shapes = ConvShapes(
-    x_shape, kernel_shape, tuple(window_strides), tuple(rhs_dilation), tuple(padding), feature_group_count
-  )
   form = None
-  if shapes.is_depthwise:
-    form = _depthwise_form(shapes, layout)
-  elif precision is None and lhs.dtype == jnp.float32:
-    form = _dense_form(shapes, layout)
-  if form is None:
-    return canonical(lhs, rhs)
-  return lax.platform_dependent(
-    lhs, rhs, cpu=lambda lhs, rhs: form(lhs, rhs.transpose(layout.kernel)), default=canonical
-  )
+  if all(d == 1 for d in lhs_dilation) and batch_group_count == 1 and lhs.dtype == rhs.dtype == result:
+    layout = _Layout.of(dimension_numbers)
+    if layout is not None:
+      shapes = layout.shapes(lhs, rhs, window_strides, rhs_dilation, padding, feature_group_count)
+      form = None if shapes is None else _cpu_form(shapes, layout, lhs.dtype, precision)
+  return canonical(lhs, rhs) if form is None else lax.platform_dependent(lhs, rhs, cpu=form, default=canonical)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +100,19 @@ class _Layout:
       return None
     return cls((batch, *space, channels), (*kernel, in_channels, out_channels))
 
+  def shapes(
+    self,
+    lhs: Array,
+    rhs: Array,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    groups: int,
+  ) -> ConvShapes | None:
+    """Returns the sizes of a convolution with its channels last; None if no form can compute it."""
+    x, kernel = [lhs.shape[axis] for axis in self.x], [rhs.shape[axis] for axis in self.kernel]
+    return ConvShapes.of(x, kernel, strides, dilations, padding, groups)
+
   def window(self, shapes: ConvShapes) -> Window:
     """Returns the window over all dimensions of the input."""
 
@@ -127,13 +125,19 @@ class _Layout:
     return Window(placed(shapes.size, 1), placed(shapes.strides, 1), ones, placed(shapes.dilations, 1), padding)
 
 
-def _depthwise_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction | None:
-  if not shapes.are_plain or math.prod(shapes.size) > _MOST_CELLS:
+def _cpu_form(shapes: ConvShapes, layout: _Layout, dtype: np.dtype, precision: Any) -> ConvFunction | None:
+  """Returns the form for CPUs of a convolution of one dtype; None if XLA's own is the fastest."""
+  if not jnp.issubdtype(dtype, jnp.floating):
     return None
-  window, channel_axis, by_channel = layout.window(shapes), layout.x[-1], (*shapes.size, shapes.groups, -1)
-  return lambda x, kernel: shifted_form(x, kernel.reshape(by_channel), window, channel_axis)
-
-
-def _dense_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction | None:
+  if shapes.is_depthwise:
+    return _depthwise_form(shapes, layout) if math.prod(shapes.size) <= _MOST_CELLS else None
   has_channels_last = layout.x == tuple(range(len(layout.x)))
-  return find_conv_form(shapes, CONV_FORMS) if has_channels_last else None
+  form = (
+    find_conv_form(shapes, CONV_FORMS) if has_channels_last and dtype == jnp.float32 and precision is None else None
+  )
+  return None if form is None else lambda lhs, rhs: form(lhs, rhs.transpose(layout.kernel))
+
+
+def _depthwise_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction:
+  window, channel_axis, by_channel = layout.window(shapes), layout.x[-1], (*shapes.size, shapes.groups, -1)
+  return lambda lhs, rhs: shifted_form(lhs, rhs.transpose(layout.kernel).reshape(by_channel), window, channel_axis)
