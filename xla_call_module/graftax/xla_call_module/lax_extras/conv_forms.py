@@ -61,12 +61,17 @@ class ConvShapes:
     padding: Sequence[tuple[Any, Any]],
     groups: int,
   ) -> "ConvShapes | None":
-    """Returns the sizes; None if one is symbolic, something is empty, or padding cuts cells off."""
+    """Returns the sizes; None if one is symbolic, something is empty, or padding cuts cells off.
+
+    Also if the sizes do not fit each other, or padding is far larger than the input and the result.
+    """
     numbers = (*x, *kernel, *(n for pair in padding for n in pair))
     if not all(isinstance(n, int) for n in numbers) or min(numbers) < 0:
       return None
     shapes = cls(tuple(x), tuple(kernel), tuple(strides), tuple(dilations), tuple(padding), groups)
-    return shapes if min((*shapes.x, *shapes.kernel, *shapes.out_space)) > 0 else None
+    if not shapes._fit or min((*shapes.x, *shapes.kernel, *shapes.out_space)) == 0:
+      return None
+    return shapes if shapes._has_little_padding else None
 
   @property
   def size(self) -> tuple[int, ...]:
@@ -88,6 +93,27 @@ class ConvShapes:
   def is_depthwise(self) -> bool:
     """Returns whether each channel of the result is computed from one channel of the input."""
     return self.kernel[-2] == 1 and self.groups == self.x[-1] > 1
+
+  @property
+  def _fit(self) -> bool:
+    counts = map(len, (self.kernel[:-2], self.strides, self.dilations, self.padding))
+    return (
+      {*counts} == {len(self.x) - 2}
+      and min((self.groups, *self.strides, *self.dilations)) > 0
+      and self.x[-1] == self.groups * self.kernel[-2]
+      and self.kernel[-1] % self.groups == 0
+    )
+
+  @property
+  def _has_little_padding(self) -> bool:
+    """Returns whether the padded input is not much larger than the input and the result.
+
+    XLA does not store padding. With strides or dilations that are as large, neither the input nor the result tells how
+    much there is.
+    """
+    space = self.x[1:-1]
+    padded = math.prod(n + sum(pad) for n, pad in zip(space, self.padding, strict=True))
+    return padded <= max(_FEW_PADDED, _MOST_PADDED * (math.prod(space) + math.prod(self.out_space)))
 
 
 ConvFunction = Callable[[Array, Array], Array]
@@ -252,6 +278,9 @@ def _is_strided(shapes: ConvShapes) -> bool:
   )
 
 
+# Pixels of a padded input: so many always may be stored, or so many for each pixel of the input and of the result.
+_FEW_PADDED = 1 << 12
+_MOST_PADDED = 8
 _FEW_PIXELS = 256
 _MANY_CHANNELS = 128
 _MOST_GROUPS = 64

@@ -95,6 +95,8 @@ class _Layout:
   @classmethod
   def of(cls, numbers: lax.ConvDimensionNumbers) -> "_Layout | None":
     """Returns the layout; None if that of the result is another one, or if the order of spatial dimensions changes."""
+    if min(len(numbers.lhs_spec), len(numbers.rhs_spec)) < 2:
+      return None
     (batch, channels, *space), (out_channels, in_channels, *kernel) = numbers.lhs_spec, numbers.rhs_spec
     if tuple(numbers.out_spec) != tuple(numbers.lhs_spec) or space != sorted(space):
       return None

@@ -110,3 +110,26 @@ def test_there_may_be_no_spatial_dimension():
   x, w = jnp.arange(6.0).reshape(2, 3), jnp.arange(12.0).reshape(3, 4)
   numbers = lax.conv_dimension_numbers(x.shape, w.shape, ("NC", "IO", "NC"))
   np.testing.assert_array_equal(conv_general_dilated(x, w, (), (), (), (), numbers), x @ w)
+
+
+@pytest.mark.parametrize("name", ["depthwise", "few pixels"])
+def test_padding_of_any_size_is_left_to_xla_which_does_not_store_it(name):
+  args, found, _ = _convolutions(name, window_strides=(1 << 28, 1), padding=((1 << 28, 0), (1, 1)))
+  assert not _has_choice(found, args)
+
+
+@pytest.mark.parametrize(
+  ("name", "changes", "message"),
+  [
+    ("depthwise", {"window_strides": (0, 1)}, "positive stride"),
+    ("depthwise", {"rhs_dilation": (-1, 1), "padding": ((4, 4), (4, 4))}, "dilations must be positive"),
+    ("depthwise", {"feature_group_count": 2}, "feature_group_count"),
+    ("few pixels", {"window_strides": (1,)}, "window_strides"),
+    ("few pixels", {"feature_group_count": 0}, "feature_group_count"),
+  ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_sizes_that_do_not_fit_have_the_errors_of_lax(name, changes, message):
+  args, found, _ = _convolutions(name, **changes)
+  with pytest.raises((TypeError, ValueError), match=message):
+    jax.jit(found).lower(*args)
