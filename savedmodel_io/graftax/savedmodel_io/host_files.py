@@ -2,6 +2,7 @@
 
 import json
 import keyword
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ _ARRAYS = "arrays.json"
 # A file with more is not ours.
 _MAX_BYTES = 1 << 22
 _MAX_RANK = 32
+_MAX_SIZE = (1 << 63) - 1
+_MAX_FIXED = 1024
 _DTYPES = frozenset(
   (
     "bool",
@@ -95,10 +98,15 @@ def _array(entry: object) -> HostArray:
   fields = _dict(entry)
   name, sizes, stored = _text(fields["name"]), _list(fields["shape"]), fields["value"]
   if not name.isidentifier() or keyword.iskeyword(name) or len(sizes) > _MAX_RANK:
-    raise ValueError(f"name {name!r} with {len(sizes)} sizes")
-  shape = tuple(_size(size) for size in sizes)
-  value = None if stored is None else tuple(_size(size) for size in _list(stored))
-  return HostArray(name, _dtype(fields["dtype"]), shape, value)
+    raise ValueError(f"name {name!r:.80} with {len(sizes)} sizes")
+  dtype, shape = _dtype(fields["dtype"]), tuple(_size(size) for size in sizes)
+  if stored is None:
+    return HostArray(name, dtype, shape)
+  value = tuple(_size(number) for number in _list(stored)[: _MAX_FIXED + 1])
+  numbers = [size for size in shape if isinstance(size, int)]
+  if len(numbers) < len(shape) or math.prod(numbers) != len(value) or len(value) > _MAX_FIXED or "int" not in dtype:
+    raise ValueError(f"{name:.80} is always {len(value)} numbers, {dtype}, of the shape {shape!r:.80}")
+  return HostArray(name, dtype, shape, value)
 
 
 def _text(value: object) -> str:
@@ -108,15 +116,15 @@ def _text(value: object) -> str:
 
 
 def _size(size: object) -> int | str:
-  is_size = isinstance(size, int) and not isinstance(size, bool)
+  is_size = isinstance(size, int) and not isinstance(size, bool) and abs(size) <= _MAX_SIZE
   if not is_size and not (isinstance(size, str) and size.removesuffix("+1").isidentifier()):
-    raise ValueError(f"a size is {size!r}")
+    raise ValueError(f"a size is {size!r:.80}")
   return size  # type: ignore[return-value]  # checked above
 
 
 def _dtype(name: object) -> str:
   if not isinstance(name, str) or name not in _DTYPES:
-    raise ValueError(f"a dtype is {name!r}")
+    raise ValueError(f"a dtype is {name!r:.80}")
   return name
 
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from graftax.convert import InputError, Source, SourceError, to_source
+from graftax.convert import InputError, Source, SourceError, keyword_structure, split_program, to_source
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import load, read_host_parts, write_host_parts
 from graftax.savedmodel_io.errors import DamagedSavedModelError, NotASavedModelError
@@ -106,6 +106,13 @@ def test_inputs_that_the_numeric_part_was_not_made_for_are_refused(source):
     lambda arrays: arrays[0].update(name="a b"),
     lambda arrays: arrays[0].update(name="while"),
     lambda arrays: arrays[0].update(value=3),
+    lambda arrays: arrays[0].update(name="a " * 1_000_000),
+    lambda arrays: arrays[0].update(shape=["batch", 10**30]),
+    lambda arrays: arrays[0].update(value=[1] * 1_000_000),
+    lambda arrays: arrays[0].update(value=[1, 2], shape=["batch"]),
+    lambda arrays: arrays[0].update(value=[1], shape=[1], dtype="float32"),
+    lambda arrays: arrays[0].update(dtype="float32"),
+    lambda arrays: arrays[0].update(dtype="bool"),
     lambda arrays: arrays.append(3),
     lambda arrays: arrays.extend(arrays * 3),
   ],
@@ -116,8 +123,9 @@ def test_damaged_descriptions_are_errors(change, source, tmp_path):
   described = json.loads(file.read_text())
   change(described["arrays"])
   file.write_text(json.dumps(described))
-  with pytest.raises(GraftaxError, match="does not describe arrays|do not fit"):
+  with pytest.raises(GraftaxError, match="does not describe arrays|do not fit") as raised:
     read_host_parts(tmp_path / "host")
+  assert len(str(raised.value)) < 1000
 
 
 def test_results_may_have_any_name(source, tmp_path):
@@ -134,7 +142,7 @@ def test_results_may_have_any_name(source, tmp_path):
 def test_descriptions_without_results_are_errors(source, tmp_path):
   write_host_parts(tmp_path / "host", source.host)
   file = tmp_path / "host/assets/arrays.json"
-  for results in (None, [3], ["a"]):
+  for results in (None, [3], ["a"], ["a"] * len(source.host.results)):
     file.write_text(json.dumps({**json.loads(file.read_text()), "results": results}))
     with pytest.raises(GraftaxError, match="does not describe arrays|do not fit"):
       read_host_parts(tmp_path / "host")
@@ -168,3 +176,15 @@ def test_the_numeric_part_has_gradients(bert, source):
   # Of gradients of up to 0.06, JAX 0.10 rounds some that are near zero in another order, by 1e-9.
   nested = source.parameters(original)
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), written, nested)
+
+
+@pytest.mark.parametrize(
+  "name", ["\N{LATIN SMALL LIGATURE FI}eld", "\N{MATHEMATICAL BOLD SMALL H}ost", "__debug__", "self", '\'\\n"""{x}']
+)
+def test_inputs_may_have_any_name(name):
+  program = load(_TEXTS / "text_bert_uncased").program()
+  split = split_program(
+    dataclasses.replace(program, inputs=keyword_structure({name: program.inputs.kwargs["text"]}, {}))
+  )
+  source = to_source(split, host="graftax", **{name: ["the fox", "a"]})
+  assert _run(source, split.params, source.host, **{name: ["a"]})["ids"].shape == (1, 16)

@@ -29,6 +29,7 @@ __all__ = ["HostArray", "HostParts", "OpenSizes", "examined_arrays", "host_nodes
 _MAX_FIXED = 1024
 _ONE_MORE = "+1"
 _ADVICE = "Write the numeric part again, with examples of such inputs."
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 _CALLS = re.compile(r"(?i)^((stateful)?partitionedcall|identity|readvariableop)(_\d+)?$")
 
 
@@ -72,7 +73,7 @@ class HostParts:
   def __repr__(self) -> str:
     return f"HostParts({self.before.name!r}, {[array.name for array in self.arrays]} -> {list(self.results)})"
 
-  def head(self, *args: Any, **kwargs: Any) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:
+  def head(self, /, *args: Any, **kwargs: Any) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:
     """Returns the arrays for the numeric part, and what the tail takes besides its results.
 
     Args:
@@ -155,6 +156,13 @@ class HostParts:
         f"head and tail do not fit: the head has {num_given} results for {len(arrays)} arrays, and the tail "
         f"{num_taken} inputs for {len(results)} results of the numeric part."
       )
+    if len(set(results)) < len(results):
+      raise ConversionError(f"head and tail do not fit: several results of the numeric part have one name.")
+    for array, result in zip(arrays, head.function.results, strict=False):
+      if not _may_be(result.dtype.base, array.dtype):
+        raise ConversionError(
+          f"head and tail do not fit: the head computes {result.dtype.tf_name} for {array.name!r:.80}, {array.dtype}."
+        )
     before = Head(plan_host_function(head, limits), head.inputs, head.name, (False,) * num_given)
     dtypes = tuple(spec.dtype.base for spec in tail.inputs.specs)
     after = Tail(plan_host_function(tail, limits), tail.outputs, tuple(_sources(tail)), dtypes)
@@ -409,6 +417,14 @@ def _with_known_strings(program: Program) -> Program:
   parameters = (*program.function.parameters[:start], *(parameter for parameter, _ in pairs))
   function = dataclasses.replace(program.function, parameters=parameters, nodes=tuple(nodes))
   return dataclasses.replace(program, function=function, captures=tuple(capture for _, capture in pairs))
+
+
+def _may_be(given: DType, name: str) -> bool:
+  """Returns whether an array of a dtype of JAX is made of values of a dtype of TensorFlow, with or without 64 bits."""
+  if given is DType.INVALID:
+    return True  # not known
+  is_number = given not in (DType.STRING, DType.RESOURCE, DType.VARIANT)
+  return is_number and name in (given.numpy.name, _NARROW.get(given.numpy.name))
 
 
 def _name(size: str) -> str:

@@ -54,7 +54,7 @@ class Head:
   def __repr__(self) -> str:
     return f"Head({self.name!r}, {len(self.known)} results)"
 
-  def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+  def __call__(self, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """Returns the arguments of the body after `params`.
 
     Strings are `str`, `bytes`, or lists or arrays of them.
@@ -65,11 +65,11 @@ class Head:
     """
     return tuple(map(_for_body, self.values(*args, **kwargs), self.known))
 
-  def values(self, *args: Any, **kwargs: Any) -> Sequence[Value]:
+  def values(self, /, *args: Any, **kwargs: Any) -> Sequence[Value]:
     """Returns the results of the head as they are in TensorFlow; see `__call__`."""
     return self.function(self.flat_inputs(*args, **kwargs))
 
-  def flat_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+  def flat_inputs(self, /, *args: Any, **kwargs: Any) -> list[Any]:
     """Returns the arguments of a call as flat tensors, checked against the signature."""
     with jax.enable_x64(True):
       return flatten_call(

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -162,6 +163,11 @@ def _inputs(parts: HostParts, taken: Sequence[str]) -> tuple[str, str]:
   """Returns the inputs as a function names them in its signature, and as it passes them on."""
   parameters = parts.before.inputs.signature.parameters.values()
   names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-  if len(names) == len(parameters) and not set(names) & set(taken):
+  if len(names) == len(parameters) and not set(names) & set(taken) and all(map(_is_read_as_written, names)):
     return "*, " + ", ".join(names), ", ".join(f"{name}={name}" for name in names)
   return "*args, **inputs", "*args, **inputs"
+
+
+def _is_read_as_written(name: str) -> bool:
+  """Returns whether Python takes a name in its text for this very name; it reads other letters in the form NFKC."""
+  return name == unicodedata.normalize("NFKC", name) and name != "__debug__"
