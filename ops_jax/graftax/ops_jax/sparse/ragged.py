@@ -279,7 +279,7 @@ def ragged_gather(
 
   Raises:
     StaticInputError: the splits or the indices depend on traced data, and with them the shape of the result.
-    InvalidInputError: an index is out of range, or row splits decrease.
+    InvalidInputError: an index is out of range, row splits decrease, or they go beyond the values.
     LimitExceededError: the result needs too much memory.
   """
   nested_splits = [_known_if_concrete(splits) for splits in params_nested_splits]
@@ -288,6 +288,7 @@ def ragged_gather(
       "RaggedGather: the row splits depend on traced data, and with them the shape of the result. Pass them as "
       "constants, or gather from a dense tensor (`ragged.to_tensor(shape=...)`)."
     )
+  _check_nested_splits(nested_splits, params_dense_values.shape[:1])
   num_rows = nested_splits[0].shape[0] - 1
   if indices.size and not 0 <= indices.min() <= indices.max() < num_rows:
     raise InvalidInputError(f"RaggedGather: an index is out of range for {num_rows} rows.")
@@ -298,10 +299,21 @@ def ragged_gather(
   rows = indices.reshape(-1)
   for split in nested_splits:
     lengths = split[rows + 1] - split[rows]
-    if np.any(lengths < 0):
-      raise InvalidInputError("RaggedGather: row splits decrease.")
     check_known((sum(lengths.tolist()), *params_dense_values.shape[1:]), budget, "RaggedGather")
     splits.append(np.concatenate([[0], np.cumsum(lengths)]).astype(dtype))
     starts = np.repeat(split[rows] - splits[-1][:-1], lengths)
     rows = (starts + np.arange(starts.size)).astype(np.int64)
   return *splits, params_dense_values[rows]
+
+
+def _check_nested_splits(nested_splits: list[Array], lengths: tuple[int, ...]) -> None:
+  """Raises if row splits are not those of rows, each of the next splits, or of values with these leading sizes."""
+  if not nested_splits or not lengths or any(split.ndim != 1 or not split.size for split in nested_splits):
+    raise InvalidInputError(
+      "RaggedGather: expected row splits of rank 1 with an element, and values of rank 1 at least."
+    )
+  for split, length in zip(nested_splits, [*(s.size - 1 for s in nested_splits[1:]), *lengths], strict=True):
+    if split[0] < 0 or np.any(split[1:] < split[:-1]):
+      raise InvalidInputError("RaggedGather: row splits decrease, or are negative.")
+    if isinstance(length, int) and split[-1] > length:
+      raise InvalidInputError(f"RaggedGather: row splits go to {split[-1]}, beyond the {length} rows or values.")

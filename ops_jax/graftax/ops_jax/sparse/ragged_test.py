@@ -104,3 +104,11 @@ def test_gather(indices):
     np.testing.assert_array_equal(got, known)
   with pytest.raises(StaticInputError, match="row splits depend"):
     jax.jit(lambda splits: gather([splits], values, indices))(_SPLITS)
+
+
+@pytest.mark.parametrize("nested", [[[0, 7]], [[-1, 3]], [[0, 3, 2]], [[0, 4], [0, 1, 2]], [[]], []])
+@pytest.mark.parametrize("given", [np.array, jnp.asarray])
+def test_gather_of_row_splits_that_are_not_those_of_the_values(nested, given):
+  splits = [given(np.array(split, np.int32)) for split in nested]
+  with pytest.raises(InvalidInputError, match="row splits"):
+    lowering("RaggedGather").function(splits, given(np.arange(3.0)), np.array([0]))
