@@ -1,5 +1,6 @@
 """Example inputs of models that are split: from files, or made up."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,11 +10,13 @@ from graftax.savedmodel_io import Signature
 from graftax.tools.array_files import fit_to_spec, read_inputs
 from graftax.tools.errors import ArrayFileError
 
-__all__ = ["example_inputs", "has_text", "stored_array"]
+__all__ = ["check_made_up", "example_inputs", "has_text", "stored_array"]
 
 # They differ in their lengths, so that sizes that depend on text differ too.
 _TEXTS = (b"the quick brown fox", b"hello", b"A model of text: words, numbers such as 12, and (more) punctuation.")
 _OTHER_SIZE = 4
+_MOST_MADE_UP = 1 << 27
+_MOST_NAME_BYTES = 1 << 12
 
 
 def has_text(signature: Signature) -> bool:
@@ -49,8 +52,24 @@ def example_inputs(signature: Signature, files: Sequence[str]) -> dict[str, np.n
   return {name: found[name] for name in specs if name in found}
 
 
+def check_made_up(name: str, shape: Sequence[int]) -> None:
+  """Raises if an example that is made up would be too large.
+
+  Raises:
+    ArrayFileError: the model says so.
+  """
+  if math.prod(shape) > _MOST_MADE_UP:
+    raise ArrayFileError(f"input {name!r:.80} of the shape {list(shape)}: is too large for an example that is made up.")
+
+
 def stored_array(kind: str, name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
-  """Returns the key and the value with which an .npz file holds an array, also one of strings, for `check.py`."""
+  """Returns the key and the value with which an .npz file holds an array, also one of strings, for `check.py`.
+
+  Raises:
+    ArrayFileError: no such file holds an array of this name.
+  """
+  if "\0" in name or len(name.encode()) > _MOST_NAME_BYTES:
+    raise ArrayFileError(f"{kind} {name!r:.80}: a name with a zero byte or of more than {_MOST_NAME_BYTES} bytes.")
   if array.dtype != object:
     return f"{kind}/{array.dtype.name}/{name}", array
   # NumPy drops zeros at the end of strings.
@@ -66,6 +85,7 @@ def _made_up(name: str, spec: object, rows: int, seed: int) -> np.ndarray:
   if not isinstance(spec, TensorSpec) or spec.shape.dims is None:
     raise ArrayFileError(f"input {name!r}: its shape is not known. Pass --input {name}=FILE.")
   shape = [size if size is not None else _OTHER_SIZE if axis else rows for axis, size in enumerate(spec.shape.dims)]
+  check_made_up(name, shape)
   rng = np.random.default_rng(seed)
   if _is_text(spec):
     array = np.empty(shape, object)

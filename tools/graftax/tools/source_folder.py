@@ -22,7 +22,7 @@ from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress
 from graftax.tools.errors import CommandError
-from graftax.tools.host_examples import example_inputs, has_text, stored_array
+from graftax.tools.host_examples import check_made_up, example_inputs, has_text, stored_array
 from graftax.tools.shape_options import SYMBOLIC, example_size, input_shapes
 
 __all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "signature_source", "write_source"]
@@ -125,7 +125,7 @@ def write_source(
       if found.split is not None:
         _write_split(folder, found, found.split, str(handle), style)
       else:
-        examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(found.arguments.items())}
+        examples = {name: _example(name, spec, seed) for seed, (name, spec) in enumerate(found.arguments.items())}
         outputs = jax.tree.leaves(jax.jit(found.function)(found.variables, **examples, **found.keys)[0])
         _write(folder, found, examples, outputs, _readme(str(handle), found, outputs, style), style)
   lines = found.source.text.splitlines()
@@ -317,10 +317,11 @@ def _leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
   return [(path, tree)]
 
 
-def _example(spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
+def _example(name: str, spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
   """Returns an array of random numbers; open sizes are small."""
   rng = np.random.default_rng(seed)
   shape = [size if isinstance(size, int) else example_size(str(size)) for size in spec.shape]
+  check_made_up(name, shape)
   if spec.dtype.kind == "b":
     return rng.integers(0, 2, shape).astype(bool)
   if spec.dtype.kind in "iu":

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from graftax.graphdef_ir import DType
-from graftax.savedmodel_io import read_safetensors
+from graftax.graphdef_ir import DType, PartialShape, TensorSpec
+from graftax.savedmodel_io import Signature, read_safetensors
 from graftax.tools.cli import app
+from graftax.tools.errors import ArrayFileError
 from graftax.tools.examples.digits import model_path
+from graftax.tools.host_examples import example_inputs, stored_array
 from graftax.tools.source_folder import write_source
 
 # Fails if anything of graftax or of TensorFlow is imported.
@@ -122,3 +124,13 @@ def test_a_folder_of_another_program_is_never_replaced(text, tmp_path):
   with pytest.raises(FileExistsError, match="is not one that this command wrote"):
     write_source(model_path(), tmp_path, signature=None, tags=None, batch="2", shapes=(), force=True)
   assert (tmp_path / "model.py").read_text() == text
+
+
+def test_sizes_and_names_of_a_model_make_no_large_or_lost_examples():
+  spec = TensorSpec(PartialShape.of(None, 10**12), DType.STRING, "text")
+  signature = Signature("serving_default", "", {"text": spec}, {}, {}, {}, {}, None)
+  with pytest.raises(ArrayFileError, match=r"input 'text' of the shape \[3, 1000000000000\]: is too large"):
+    example_inputs(signature, [])
+  for name in ("a\0b", "a" * 70_000):
+    with pytest.raises(ArrayFileError, match="zero byte or of more than 4096 bytes"):
+      stored_array("input", name, np.ones(1))
