@@ -27,6 +27,8 @@ _SETTINGS: dict[str, dict[int | str, str]] = {
 _NAMES = tuple({name for names in _SETTINGS.values() for name in names.values()})
 # A function with more arguments of this kind reads worse than two functions.
 _MOST_SETTINGS = 2
+# How many settings are compared. Functions that are left then are not joined.
+_MOST_COMPARED = 1_000_000
 _FUNCTION, _SIZE = marked("function", ""), marked("dim", "")
 
 
@@ -70,6 +72,7 @@ def join_variants(folded: Folded, main: Printed) -> None:
   fixed |= {i for i, some in enumerate(folded.instances) if not all(isinstance(f, Function) for f in some)}
   heights = _heights(functions)
   of: dict[int, _Variant] = {}
+  compared = 0
   for height in range(max(heights, default=-1) + 1):
     level = [i for i, h in enumerate(heights) if h == height]
     found: dict[str, list[_Variant]] = {}
@@ -79,7 +82,14 @@ def join_variants(folded: Folded, main: Printed) -> None:
       skeleton, marks, names, texts = _skeleton(functions[i], folded)
       one = _Variant([i], functions[i], [texts], [marks], names)
       siblings = found.setdefault(skeleton if i not in fixed else f"{i}", [])
-      joined = next((s for s in siblings if _arguments([*s.settings, texts], names) is not None), None)
+      joined = None
+      for sibling in siblings:
+        compared += (1 + len(sibling.settings)) * len(names)
+        if compared > _MOST_COMPARED:
+          break
+        if _arguments([*sibling.settings, texts], names) is not None:
+          joined = sibling
+          break
       if joined is None:
         siblings.append(one)
         of[i] = one

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from graftax.convert.source_code import variants
 from graftax.convert.source_code.api import to_source
 
 _RNG = np.random.default_rng(0)
@@ -81,3 +82,10 @@ def test_several_convolutions_are_calls_of_a_function(count):
   assert text.count("lax.conv_general_dilated(") == (1 if count == 3 else 2)
   assert text.count("conv2d(") == (4 if count == 3 else 0)
   assert count == 2 or 'conv2d(x, params["k2"], strides=(1, 3), padding="VALID")' in text
+
+
+def test_functions_are_compared_with_a_bounded_number_of_others(monkeypatch):
+  function, parameters = _model([((1, 1), ((4, 4), (1, 1)), (i + 2, 1)) for i in range(3)])
+  assert _written(function, parameters, "jax").count("lax.conv_general_dilated(") == 1
+  monkeypatch.setattr(variants, "_MOST_COMPARED", 3)
+  assert _written(function, parameters, "jax").count("lax.conv_general_dilated(") == 3
