@@ -157,7 +157,7 @@ class HostParts:
         f"{num_taken} inputs for {len(results)} results of the numeric part."
       )
     if len(set(results)) < len(results):
-      raise ConversionError(f"head and tail do not fit: several results of the numeric part have one name.")
+      raise ConversionError("head and tail do not fit: several results of the numeric part have one name.")
     for array, result in zip(arrays, head.function.results, strict=False):
       if not _may_be(result.dtype.base, array.dtype):
         raise ConversionError(
