@@ -1,8 +1,9 @@
 """Converted networks beside hand-written flax: `python -m graftax.tools.benchmarks.networks.on_device FOLDER`.
 
-FOLDER is what `graftax.tools.benchmarks.networks.written` wrote. Both sides have the same weights and run in turns in
-one process. In bfloat16 the converted function runs with `with_compute_dtype`. Prints a table, and writes all figures
-with `--json`.
+FOLDER is what `graftax.tools.benchmarks.networks.written` wrote. All sides have the same weights and run in turns in
+one process: the converted function, the same network in flax, and if asked for the flax network after `jax.export` and
+`lift`, and the converted function as source. In bfloat16 the converted function runs with `with_compute_dtype`. Prints
+a table, and writes all figures with `--json`.
 """
 
 import argparse
@@ -22,12 +23,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from graftax import savedmodel_io
+from graftax import convert, savedmodel_io
 from graftax.tools.benchmarks.networks import by_hand
 from graftax.tools.benchmarks.networks.drawing import draw
-from graftax.xla_call_module import with_compute_dtype
+from graftax.xla_call_module import Module, lift, with_compute_dtype
 
-__all__ = ["Row", "compare", "main", "measure"]
+__all__ = ["Row", "compare", "main"]
 
 # Any in this module: converted functions take and return nested structures.
 
@@ -39,7 +40,10 @@ _INPUTS: dict[str, tuple[int, ...]] = {
   "lstm": (128, 512),
 }
 _DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
-_SIDES = ("graftax", "flax")
+_SIDES = ("graftax", "lifted", "source", "flax")
+_DEFAULT_SIDES = ("graftax", "flax")
+
+_Function = Callable[[Any, Any], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Row:
     pass_: "forward", or "gradient" of the sum of squared outputs with respect to all weights.
     ms: median time of a call, by side.
     instructions: number of instructions in the compiled module, by side.
-    difference: norm of the difference of the two results, in proportion to the norm of flax's.
+    difference: norm of the difference from flax's results, in proportion to their norm, by the other sides.
   """
 
   network: str
@@ -62,16 +66,13 @@ class Row:
   pass_: str
   ms: dict[str, float]
   instructions: dict[str, int]
-  difference: float
+  difference: dict[str, float]
 
 
-def measure(folder: Path, network: str, dtype: str, batch: int, seconds: float) -> list[Row]:
-  """Returns the rows of one network: forward and gradient."""
-  return compare(folder / network, by_hand.NETWORKS[network](), dtype, (batch, *_INPUTS[network]), seconds)
-
-
-def compare(saved: Path, model: Any, dtype: str, shape: tuple[int, ...], seconds: float) -> list[Row]:
-  """Returns the rows of a SavedModel and the same model in flax.
+def compare(
+  saved: Path, model: Any, dtype: str, shape: tuple[int, ...], seconds: float, sides: Sequence[str] = _DEFAULT_SIDES
+) -> list[Row]:
+  """Returns the rows of a SavedModel and the same model in flax: forward and gradient.
 
   Args:
     saved: the SavedModel's folder; its name is that of the network.
@@ -79,6 +80,7 @@ def compare(saved: Path, model: Any, dtype: str, shape: tuple[int, ...], seconds
     dtype: "float32" or "bfloat16".
     shape: of the input.
     seconds: how long to measure each row.
+    sides: which of "graftax", "lifted", "source" and "flax" to run; the last one always runs.
   """
   fn, stored = savedmodel_io.load(saved).convert("serve")
   params = {name: value.astype(_DTYPES[dtype]) for name, value in draw({k: v.shape for k, v in stored.items()}).items()}
@@ -89,28 +91,51 @@ def compare(saved: Path, model: Any, dtype: str, shape: tuple[int, ...], seconds
 
   if dtype == "bfloat16":
     ours = with_compute_dtype(ours)
-  functions: dict[str, Callable[[Any, Any], Any]] = {
-    "graftax": ours,
-    "flax": lambda params, x: model.apply(by_hand.variables_of(params), x),
+
+  def by_flax(params: Any, x: Any) -> Any:
+    return model.apply(by_hand.variables_of(params), x)
+
+  makers: dict[str, Callable[[], _Function]] = {
+    "graftax": lambda: ours,
+    "lifted": lambda: _lifted(by_flax, params, x),
+    "source": lambda: _from_source(ours, params, x),
+    "flax": lambda: by_flax,
   }
-  gradients = {side: jax.grad(_loss(function)) for side, function in functions.items()}
+  forward = {side: makers[side]() for side in _SIDES if side in {*sides, "flax"}}
+  gradients = {side: jax.grad(_loss(function)) for side, function in forward.items()}
   return [
-    _row(saved.name, dtype, shape[0], name, sides, (params, x), seconds)
-    for name, sides in {"forward": functions, "gradient": gradients}.items()
+    _row(saved.name, dtype, shape[0], name, functions, (params, x), seconds)
+    for name, functions in {"forward": forward, "gradient": gradients}.items()
   ]
 
 
-def _loss(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _lifted(function: _Function, params: Any, x: Any) -> _Function:
+  """Returns the function that is read back from what `jax.export` wrote of a function."""
+  written = jax.export.export(jax.jit(function))(params, x).serialize(vjp_order=0)
+  lifted = lift(Module.from_exported(written))
+  return lambda params, x: lifted(*jax.tree.leaves((params, x)))[0]
+
+
+def _from_source(function: _Function, params: Any, x: Any) -> _Function:
+  """Returns the function that a written program has."""
+  source = convert.to_source(function, params, x)
+  written, constants = source.function(), [source.constants] * bool(source.constants)
+  return lambda params, x: written(source.parameters(params), *constants, x)
+
+
+def _loss(function: _Function) -> _Function:
   return lambda params, x: jnp.square(function(params, x).astype(jnp.float32)).sum()
 
 
 def _row(
-  network: str, dtype: str, batch: int, pass_: str, sides: dict[str, Callable[..., Any]], args: Any, seconds: float
+  network: str, dtype: str, batch: int, pass_: str, functions: dict[str, _Function], args: Any, seconds: float
 ) -> Row:
-  compiled = {side: jax.jit(function).lower(*args).compile() for side, function in sides.items()}
-  results = [jax.tree.leaves(compiled[side](*args)) for side in _SIDES]
+  compiled = {side: jax.jit(function).lower(*args).compile() for side, function in functions.items()}
+  results = {side: jax.tree.leaves(function(*args)) for side, function in compiled.items()}
   counts = {side: sum(" = " in line for line in str(c.as_text()).splitlines()) for side, c in compiled.items()}
-  return Row(network, dtype, batch, pass_, _in_turns(compiled, args, seconds), counts, _difference(*results))
+  expected = results.pop("flax")
+  differences = {side: _difference(found, expected) for side, found in results.items()}
+  return Row(network, dtype, batch, pass_, _in_turns(compiled, args, seconds), counts, differences)
 
 
 def _difference(found: list[jax.Array], expected: list[jax.Array]) -> float:
@@ -142,13 +167,14 @@ def _in_turns(functions: Mapping[str, Callable[..., Any]], args: Any, seconds: f
 def _table(rows: list[Row]) -> Table:
   device = jax.devices()[0]
   table = Table(title=f"{device.device_kind}, JAX {version('jax')}: converted networks beside hand-written flax")
-  for name in ("network", "dtype", "batch", "pass", "graftax ms", "flax ms", "ratio", "instructions", "difference"):
+  for name in ("network", "dtype", "batch", "pass", "side", "ms", "to flax", "instructions", "difference"):
     table.add_column(name)
   for row in rows:
-    ours, theirs = (row.ms[side] for side in _SIDES)
-    counts = " / ".join(str(row.instructions[side]) for side in _SIDES)
-    times = (f"{ours:.3f}", f"{theirs:.3f}", f"{ours / theirs:.3f}")
-    table.add_row(row.network, row.dtype, str(row.batch), row.pass_, *times, counts, f"{row.difference:.1e}")
+    heads = (row.network, row.dtype, str(row.batch), row.pass_)
+    for side, ms in row.ms.items():
+      difference = f"{row.difference[side]:.1e}" if side in row.difference else ""
+      table.add_row(*heads, side, f"{ms:.3f}", f"{ms / row.ms['flax']:.2f}", str(row.instructions[side]), difference)
+      heads = ("", "", "", "")
   return table
 
 
@@ -158,6 +184,7 @@ def main() -> None:
   parser.add_argument("names", nargs="*", default=list(_INPUTS), help="networks (default: all)")
   parser.add_argument("--batch", type=int, default=32, help="size of the first axis (%(default)s)")
   parser.add_argument("--dtypes", nargs="*", choices=list(_DTYPES), default=list(_DTYPES), help="(both)")
+  parser.add_argument("--sides", nargs="*", choices=_SIDES, default=_DEFAULT_SIDES, help="(graftax and flax)")
   parser.add_argument("--precision", help="of products of float32 (default: that of the device, TF32 on GPUs)")
   parser.add_argument("--seconds", type=float, default=2.0, help="of measuring a row (%(default)s)")
   parser.add_argument("--json", type=Path, help="where to write all figures")
@@ -166,7 +193,8 @@ def main() -> None:
   with jax.default_matmul_precision(options.precision):
     for name in options.names:
       for dtype in options.dtypes:
-        rows += measure(options.folder, name, dtype, options.batch, options.seconds)
+        shape, network = (options.batch, *_INPUTS[name]), by_hand.NETWORKS[name]()
+        rows += compare(options.folder / name, network, dtype, shape, options.seconds, options.sides)
   Console(width=130).print(_table(rows))
   if options.json:
     options.json.write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
