@@ -23,8 +23,8 @@ from graftax.xla_call_module.signature import KEY_IMPLEMENTATIONS, Leaf, Signatu
 
 __all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module", "check_is_module"]
 
-# What each version of the calling convention added. All of it is in the module or in an attribute, so nothing that
-# reads a module asks for its version.
+# What each version of the calling convention added. All of it is in the module or in an attribute, so lifting does not
+# ask for the version. Only `rewriting` does: it exports modules of versions before 5 again.
 #   2: StableHLO in place of MHLO, with sizes as leading scalars (`dim_args_spec`).
 #   3: `platforms`, and with several of them a leading scalar that selects one.
 #   4: a portable artifact in place of text.
