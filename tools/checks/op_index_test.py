@@ -68,3 +68,15 @@ def test_every_form_of_an_op_and_its_tests_are_found_from_it():
   assert cells["Abs"][2] == "[arithmetic_ops]"
   assert cells["StringLower"][3] == "[strings]"
   assert [op for op, forms in cells.items() if not forms[5]] == []
+
+
+def test_the_test_of_a_module_is_listed_first_for_all_of_its_ops():
+  # Ops whose names a test puts together, too: the file is not searched for them.
+  page = (_DOCS / "op_sources.md").read_text(encoding="utf-8")
+  rows = re.findall(r"^\| (\w+) \| \[[\w.]+\]\(([^)]+)\.py\).*\| \[[\w.]+\]\(([^)]+)\)[^|]*\|$", page, re.MULTILINE)
+  own = {op: (f"{home}_test.py", first) for op, home, first in rows if (_DOCS / f"{home}_test.py").is_file()}
+  assert {op: first for op, (beside, first) in own.items() if beside != first} == {}
+  assert len(own) > 500
+  tests = {op: first.rpartition("/")[2] for op, _, first in rows}
+  assert tests["SegmentMax"] == "segment_test.py"
+  assert tests["While"] == tests["If"] == "control_flow_test.py"

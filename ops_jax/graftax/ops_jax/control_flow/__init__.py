@@ -7,6 +7,9 @@
 - `loops`: Loops on `jax.lax`: While, For. Explains which form a loop gets.
 - `operands`: Converts values to operands of `jax.lax` control flow, and TensorFlow's conditions to bool.
 - `printing`: Printing and string formatting: PrintV2, Print, StringFormat.
+
+Calls, conditionals and loops are tested with the evaluator: `convert/evaluation/control_flow_test.py`,
+`loops_outside_of_jit_test.py` and the files beside these.
 """
 
 # The modules that register lowerings; the others are helpers.
