@@ -96,11 +96,18 @@ def explain(module: Module, *args: Any, **options: Unpack[LiftOptions]) -> Expla
   """Returns how `call` would run the module for such arguments, with each op that would not lift and the reason.
 
   Args:
-    args: arrays or `jax.ShapeDtypeStruct`s; may be left out if every shape of the module is static.
-    options: as for `lift`.
+    module: the module that `call` would run; nothing is run here.
+    *args: arrays or `jax.ShapeDtypeStruct`s; may be left out if every shape of the module is static.
+    **options: as for `lift`.
 
   Raises:
     ArgumentError: `module` is something else, or the arguments do not fit it.
+
+  Example:
+    >>> from graftax.xla_call_module import Module, explain
+    >>> module = Module.from_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    >>> explain(module).plan
+    'lift'
   """
   check_is_module(module, "explain")
   refused = []
@@ -125,10 +132,26 @@ def call(module: Module, *args: Any, **options: Unpack[LiftOptions]) -> tuple[ja
   compiled. Options are those of `lift`. `on_unsupported` is called before an op is embedded; if it raises the error
   that it was given, the op is embedded.
 
+  Args:
+    module: the module to run.
+    *args: one array per input of the module, in the order, shapes and dtypes of `module.inputs`. Arrays may be traced.
+    **options: keyword arguments of `lift`. Any option that embedding cannot honour, such as `mesh`, makes a module that
+      does not lift raise.
+
+  Returns:
+    A tuple with one array per output of the module, also if there is only one.
+
   Raises:
     UnsupportedModuleError: the module does not lift. Either embedding it would ignore one of the options, or it cannot
       be embedded, because it exchanges data with other devices or the host or has a recursive function.
     ArgumentError: `module` is something else, or the arguments do not fit it.
+
+  Example:
+    >>> import numpy as np
+    >>> from graftax.xla_call_module import Module, call
+    >>> module = Module.from_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    >>> call(module, np.arange(3, dtype=np.float32))
+    (Array([0., 1., 2.], dtype=float32),)
   """
   check_is_module(module, "call")
   return _plan(module, args, options).function(*args)

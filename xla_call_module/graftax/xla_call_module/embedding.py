@@ -192,6 +192,13 @@ def embed(
     CustomCallError: a custom call has a target without a rule, or types that its target does not accept. If the module
       is polymorphic, types are checked when it is called.
     LimitExceededError: the module asks for more than `limits`; see `lift`.
+
+  Example:
+    >>> import numpy as np
+    >>> from graftax.xla_call_module import Module, embed
+    >>> module = Module.from_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    >>> embed(module)(np.arange(3, dtype=np.float32))
+    (Array([0., 1., 2.], dtype=float32),)
   """
   check_is_module(module, "embed")
   check_choices(gradient=gradient, x64=x64)

@@ -120,23 +120,51 @@ class Attributes(dict[str, "Attribute"]):
   __slots__ = ()
 
   def boolean(self, name: str, default: bool | None = None) -> bool:
+    """Returns a boolean.
+
+    Args:
+      name: the name of the attribute.
+      default: the result if there is no such attribute; None raises KeyError instead.
+    """
     return self._one(name, bool, default)
 
   def integer(self, name: str, default: int | None = None) -> int:
+    """Returns an integer; a boolean counts as one, as in Python.
+
+    Args:
+      name: the name of the attribute.
+      default: the result if there is no such attribute; None raises KeyError instead.
+    """
     return self._one(name, int, default)
 
   def real(self, name: str) -> float:
     return self._one(name, float, None)
 
   def text(self, name: str, default: str | None = None) -> str:
+    """Returns a string, or the name of a function.
+
+    Args:
+      name: the name of the attribute.
+      default: the result if there is no such attribute; None raises KeyError instead.
+    """
     return self._one(name, str, default)
 
   def fields(self, name: str, default: "Attributes | None" = None) -> "Attributes":
-    """Returns a struct or a dictionary."""
+    """Returns a struct or a dictionary.
+
+    Args:
+      name: the name of the attribute.
+      default: the result if there is no such attribute; None raises KeyError instead.
+    """
     return self._one(name, Attributes, default)
 
   def all_fields(self, name: str, num_missing: int = 0) -> tuple["Attributes", ...]:
-    """Returns a list of structs or dictionaries; if there is none, empty ones of the given number."""
+    """Returns a list of structs or dictionaries; if there is none, empty ones of the given number.
+
+    Args:
+      name: the name of the attribute, a list.
+      num_missing: how many empty structs to return if the attribute is missing or an empty list.
+    """
     return self._several(name, Attributes, ()) or (Attributes(),) * num_missing
 
   def function(self, name: str) -> Callable[..., Any]:
@@ -146,10 +174,21 @@ class Attributes(dict[str, "Attribute"]):
     return value
 
   def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Returns a list of strings as a tuple.
+
+    Args:
+      name: the name of the attribute.
+      default: the result if there is no such attribute; None raises KeyError instead.
+    """
     return self._several(name, str, default)
 
   def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Returns a list of integers or of booleans, or the elements of an array of them."""
+    """Returns a list of integers or of booleans, or the elements of an array of them in row-major order.
+
+    Args:
+      name: the name of the attribute.
+      default: the result if there is no such attribute; None raises KeyError instead.
+    """
     value = self[name] if default is None else self.get(name, default)
     if isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or not value.size):
       return tuple(map(int, value.reshape(-1)))
@@ -163,7 +202,15 @@ class Attributes(dict[str, "Attribute"]):
     return value
 
   def pairs(self, name: str, num_pairs: int) -> tuple[tuple[int, int], ...]:
-    """Returns an array of two columns as pairs; as many pairs of zeros if there is none."""
+    """Returns an array of two columns as pairs; as many pairs of zeros if there is none.
+
+    Args:
+      name: the name of the attribute, an integer array of shape `[num_pairs, 2]`, such as the (low, high) padding.
+      num_pairs: how many pairs of zeros to return if the attribute is missing. The number of rows is not checked.
+
+    Raises:
+      TypeError: the attribute is not an array of two columns.
+    """
     value = self.get(name)
     if value is None:
       return ((0, 0),) * num_pairs

@@ -63,6 +63,10 @@ def mulhi(x: jax.Array, y: jax.Array) -> jax.Array:
 
   Returns:
     `floor(x * y / 2**bits)`, of the same shape and dtype.
+
+  Example:
+    >>> mulhi(jax.numpy.uint8([200, 3]), jax.numpy.uint8([200, 3]))
+    Array([156,   0], dtype=uint8)
   """
   return lax.mulhi(x, y) if hasattr(lax, "mulhi") else mulhi_of_halves(x, y)
 

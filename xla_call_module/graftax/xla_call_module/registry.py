@@ -157,16 +157,47 @@ def register_custom_call(
   """Returns a decorator that registers the lowering of a `stablehlo.custom_call` by its target; see `register`.
 
   Args:
-    targets: targets that the function lowers.
+    *targets: values of `call_target_name` that the function lowers.
     takes_known: see `Rule`.
     attributes: as for `register`, besides the attributes that every custom call may have. By default they are not
       checked, because most targets carry settings of the library that they call.
     override: replace lowerings that are registered.
+
+  Raises:
+    TypeError: there are no targets, or one is not a string.
+    ValueError: a lowering is registered already, and `override` is false. The decorator raises it.
+
+  Example:
+    >>> from graftax.xla_call_module import register_custom_call, registry
+    >>> @register_custom_call("my_double")
+    ... def double(context, op, x):
+    ...   return x + x
+    >>> del registry.custom_calls["my_double"]
   """
   known = None if attributes is None else (*attributes, *_CUSTOM_CALL_ATTRIBUTES)
   return custom_calls.add(targets, takes_known=takes_known, attributes=known, override=override)
 
 
 def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[[F], F]:
-  """Returns a decorator that registers the lowering of a `stablehlo.composite` by its name; see `register`."""
+  """Returns a decorator that registers the lowering of a `stablehlo.composite` by its name.
+
+  The signature of the function is that of `Rule`. A composite without a registered lowering is lifted through its
+  decomposition.
+
+  Args:
+    *names: names of composites, such as `"my.gelu"`. `op.attrs` of the function are the composite's own attributes.
+    takes_known: see `Rule`.
+    override: replace registered lowerings.
+
+  Raises:
+    TypeError: there are no names, or one is not a string.
+    ValueError: a lowering is registered already, and `override` is false. The decorator raises it.
+
+  Example:
+    >>> from graftax.xla_call_module import register_composite, registry
+    >>> @register_composite("my.scaled")
+    ... def scaled(context, op, x):
+    ...   return x * op.attrs["factor"]
+    >>> del registry.composites["my.scaled"]
+  """
   return composites.add(names, takes_known=takes_known, override=override)

@@ -105,6 +105,12 @@ def open_arguments(module: Module) -> tuple[jax.ShapeDtypeStruct, ...]:
 
   Dimensions have the names with which the module was exported, if it says so in its shape assertions. Otherwise those
   at the first position are one dimension, and each of the others has its own.
+
+  Example:
+    >>> exported = jax.export.export(jax.jit(lambda x: x + 1))(
+    ...   jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 3"), "float32"))
+    >>> open_arguments(Module.from_exported(exported))[0].shape
+    (batch, 3)
   """
   is_open = [None in spec.shape for spec in module.inputs]
   written = _written_shapes(module)

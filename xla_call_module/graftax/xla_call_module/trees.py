@@ -41,6 +41,12 @@ class SavedNode:
 
   @classmethod
   def tree_unflatten(cls, aux: tuple[str, bytes], children: Sequence[Any]) -> "SavedNode":
+    """Returns a node from what `tree_flatten_with_keys` returned; JAX calls it.
+
+    Args:
+      aux: the name of the class, and the auxiliary data as the author serialized them.
+      children: any values, as many as the node had.
+    """
     return cls(*aux, tuple(children))
 
 

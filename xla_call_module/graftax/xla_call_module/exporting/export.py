@@ -66,6 +66,11 @@ def export_call_module(
     UnsupportedModuleError: the function has side effects, communicates between devices, or uses something else that
       cannot be exported.
     LiftError: it uses linear algebra or a custom call that the target's XLA does not have.
+
+  Example:
+    >>> node = export_call_module(lambda x: (x + 1,), [jax.ShapeDtypeStruct((3,), "float32")], platforms=["cpu"])
+    >>> node.attributes["platforms"], node.outputs
+    (('CPU',), (ShapeDtypeStruct(shape=(3,), dtype=float32),))
   """
   target = Target.of(target)
   jitted: Any = function if hasattr(function, "trace") else jax.jit(function)

@@ -19,7 +19,20 @@ def is_inexact(x: Any) -> bool:
 
 
 def replaced(values: Sequence[Any], positions: Sequence[int], some: Sequence[Any]) -> list[Any]:
-  """Returns the values as a list, with those at `positions` replaced by `some`."""
+  """Returns the values as a list, with those at `positions` replaced by `some`.
+
+  Args:
+    values: not changed.
+    positions: indices into `values`, one per entry of `some`. The last one counts if an index occurs twice.
+    some: the new values, as many as positions.
+
+  Raises:
+    ValueError: there are not as many positions as new values.
+
+  Example:
+    >>> replaced("abc", [0, 2], ["x", "z"])
+    ['x', 'b', 'z']
+  """
   full = list(values)
   for position, value in zip(positions, some, strict=True):
     full[position] = value

@@ -61,9 +61,18 @@ class ConvShapes:
     padding: Sequence[tuple[Any, Any]],
     groups: int,
   ) -> "ConvShapes | None":
-    """Returns the sizes; None if one is symbolic, something is empty, or padding cuts cells off.
+    """Returns the sizes of a convolution, or None if no entry of the tables applies to them.
 
-    Also if the sizes do not fit each other, or padding is far larger than the input and the result.
+    None applies if a size is symbolic, the sizes do not fit each other, something is empty, or padding is negative or
+    far larger than the input and the result.
+
+    Args:
+      x: shape of the input, `[batch, *space, in_channels]`.
+      kernel: shape of the filter, `[*size, in_channels / groups, out_channels]`.
+      strides: step between windows, one entry per spatial dimension.
+      dilations: step between the cells of a window, likewise.
+      padding: (low, high) cells added per spatial dimension.
+      groups: number of groups of channels, at least 1.
     """
     numbers = (*x, *kernel, *(n for pair in padding for n in pair))
     if not all(isinstance(n, int) for n in numbers) or min(numbers) < 0:
@@ -136,7 +145,16 @@ class ConvForm:
 
 
 def find_conv_form(shapes: ConvShapes, forms: Iterable[ConvForm]) -> ConvFunction | None:
-  """Returns the first form of a table that fits a convolution in float32; None if XLA's own is the fastest."""
+  """Returns the first form of a table that fits a convolution in float32; None if XLA's own is the fastest.
+
+  Args:
+    shapes: the sizes of the convolution, its channels last.
+    forms: the table: `CONV_FORMS` for convolutions, `CONV_INPUT_GRADIENT_FORMS` for derivatives with respect to the
+      input. The first entry that fits counts.
+
+  Returns:
+    A function of the input and the filter, both in the layouts of `ConvShapes`. None if no form fits.
+  """
   found = next((form for form in forms if form.fits(shapes)), None)
   return None if found is None else lambda x, kernel: found.compute(x, kernel, shapes)
 
@@ -172,7 +190,12 @@ def depthwise_sum(
 
 
 def accumulation_dtype(dtype: np.dtype) -> np.dtype:
-  """Returns the dtype in which `depthwise_sum` adds up: float32 for shorter floating-point types."""
+  """Returns the dtype in which `depthwise_sum` adds up: float32 for shorter floating-point types.
+
+  Example:
+    >>> accumulation_dtype(np.dtype("float16")), accumulation_dtype(np.dtype("float64"))
+    (dtype('float32'), dtype('float64'))
+  """
   return np.dtype(np.float32) if jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4 else dtype
 
 

@@ -25,7 +25,17 @@ _ON_BOOLS = {"update": "update", "or": "maximum", "and": "minimum"}
 
 
 def index_vectors_last(indices: Array, index_vector_dim: int) -> Array:
-  """Returns indices with the index vectors along the last axis, as JAX expects."""
+  """Returns indices with the index vectors along the last axis, as JAX expects.
+
+  Args:
+    indices: integers.
+    index_vector_dim: the axis of the index vectors, not negative. If it is the rank of `indices`, each element is an
+      index vector by itself, and the result has one more axis, of size 1.
+
+  Example:
+    >>> index_vectors_last(jax.numpy.array([5, 7]), 1).shape
+    (2, 1)
+  """
   if index_vector_dim == indices.ndim:
     return lax.expand_dims(indices, (indices.ndim,))
   if index_vector_dim == indices.ndim - 1:
@@ -42,7 +52,15 @@ def gather(
   *,
   indices_are_sorted: bool = False,
 ) -> Array:
-  """Returns slices of `x` at many positions, which are clamped to the bounds; index vectors are along the last axis."""
+  """Returns slices of `x` at many positions, which are clamped to the bounds; index vectors are along the last axis.
+
+  Args:
+    x: any dtype.
+    indices: integers, `[*batch, num_indices]`.
+    slice_sizes: the size of a slice along each axis of `x`; may be symbolic.
+    numbers: which axes of `x` the indices address, and where the axes of a slice are in the result.
+    indices_are_sorted: the caller guarantees that they are; results are undefined otherwise.
+  """
   return lax.gather(x, indices, numbers, slice_sizes, indices_are_sorted=indices_are_sorted, mode=_CLAMP)
 
 
@@ -150,7 +168,17 @@ def _scatter_in_any_order(
 
 
 def gather_old(x: Array, indices: Array, updates: Array, numbers: lax.ScatterDimensionNumbers) -> Array:
-  """Returns the current values of `x` at the position of each update; arbitrary values for updates out of bounds."""
+  """Returns the current values of `x` at the position of each update; arbitrary values for updates out of bounds.
+
+  Args:
+    x: the array that is updated, any dtype.
+    indices: integers, with the index vectors along the last axis.
+    updates: only its shape is used, with the window axes of `numbers` among its axes.
+    numbers: the dimension numbers of the scatter that is about to update `x`.
+
+  Returns:
+    The shape of `updates`, the dtype of `x`.
+  """
   sizes, window = [], iter(numbers.update_window_dims)
   for axis in range(x.ndim):
     fixed = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims

@@ -30,7 +30,12 @@ class Int64Pair:
 
   @classmethod
   def from_words(cls, words: jax.Array, dtype: np.dtype) -> "Int64Pair":
-    """Returns the integers whose words, low ones first, lie along the last axis; this is what a bit cast returns."""
+    """Returns the integers whose words, low ones first, lie along the last axis; this is what a bit cast returns.
+
+    Args:
+      words: uint32, `[..., 2]`: the low word and the high word of each integer.
+      dtype: int64 or uint64, the type that the pair represents.
+    """
     return cls(words[..., 0], words[..., 1], dtype)
 
   @property

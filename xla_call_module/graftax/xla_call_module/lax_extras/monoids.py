@@ -39,7 +39,20 @@ _CALLS_WITH_RULES = ("custom_jvp_call", "custom_vjp_call", "checkpoint")
 
 
 def identity(name: str, dtype: np.dtype) -> np.ndarray | None:
-  """Returns the neutral element of a monoid, or None if the dtype has none (the maximum of complex numbers)."""
+  """Returns the neutral element of a monoid, or None if the dtype has none (the maximum of complex numbers).
+
+  Args:
+    name: a key of `MONOIDS`.
+    dtype: the dtype of the scalars. For a type without infinity, the neutral elements of "minimum" and "maximum" are
+      its greatest and its least value.
+
+  Returns:
+    A scalar of `dtype`.
+
+  Example:
+    >>> identity("minimum", np.dtype("int8")), identity("add", np.dtype("float32"))
+    (array(127, dtype=int8), array(0., dtype=float32))
+  """
   if name in ("add", "or", "xor"):
     return np.zeros((), dtype)
   if name == "multiply":
@@ -60,18 +73,33 @@ def identity(name: str, dtype: np.dtype) -> np.ndarray | None:
 
 
 def monoid_of_primitive(name: str) -> str | None:
-  """Returns the key of `MONOIDS` for the name of a JAX primitive, or None if the primitive is not one of them."""
+  """Returns the key of `MONOIDS` for the name of a JAX primitive, or None if the primitive is not one of them.
+
+  Example:
+    >>> monoid_of_primitive("max"), monoid_of_primitive("sin")
+    ('maximum', None)
+  """
   key = _OF_PRIMITIVES.get(name, name)
   return key if key in MONOIDS else None
 
 
 def lowest(dtype: Any) -> np.ndarray:
-  """Returns the neutral scalar of a maximum: minus infinity, or the least value of a real dtype without infinity."""
+  """Returns the neutral scalar of a maximum: minus infinity, or the least value of a real dtype without infinity.
+
+  Example:
+    >>> lowest("int8"), lowest("float32")
+    (array(-128, dtype=int8), array(-inf, dtype=float32))
+  """
   return _limit("maximum", dtype)
 
 
 def highest(dtype: Any) -> np.ndarray:
-  """Returns the neutral scalar of a minimum: infinity, or the greatest value of a real dtype without infinity."""
+  """Returns the neutral scalar of a minimum: infinity, or the greatest value of a real dtype without infinity.
+
+  Example:
+    >>> highest("int8"), highest("float32")
+    (array(127, dtype=int8), array(inf, dtype=float32))
+  """
   return _limit("minimum", dtype)
 
 
@@ -82,7 +110,17 @@ def _limit(name: str, dtype: Any) -> np.ndarray:
 
 
 def is_identity(name: str, init: Any, dtype: np.dtype) -> bool:
-  """Returns whether a known initial value is the neutral element, so that it can be left out."""
+  """Returns whether a known initial value is the neutral element, so that it can be left out.
+
+  Args:
+    name: a key of `MONOIDS`.
+    init: a scalar of `dtype`; anything but a NumPy array counts as unknown, and the result is False.
+    dtype: the dtype of the scalars. They are compared bit for bit, so -0.0 is not the neutral element of a sum.
+
+  Example:
+    >>> is_identity("add", np.float32(0)[...], np.dtype("float32"))
+    True
+  """
   neutral = identity(name, dtype)
   return neutral is not None and isinstance(init, np.ndarray) and init.tobytes() == neutral.tobytes()
 
@@ -115,6 +153,11 @@ def only_primitive(function: Jaxpr | ClosedJaxpr, *, ignores_rules: bool = False
   Args:
     function: the function.
     ignores_rules: whether a function with a derivative of its own counts as the function without it.
+
+  Example:
+    >>> import jax
+    >>> only_primitive(jax.make_jaxpr(lambda x, y: y + x)(1.0, 2.0))
+    'add'
   """
   jaxpr = unwrapped(function, ignores_rules=ignores_rules)
   if len(jaxpr.invars) != 2 or len(jaxpr.eqns) != 1 or list(jaxpr.outvars) != list(jaxpr.eqns[0].outvars):
@@ -125,7 +168,12 @@ def only_primitive(function: Jaxpr | ClosedJaxpr, *, ignores_rules: bool = False
 
 
 def unwrapped(function: Jaxpr | ClosedJaxpr, *, ignores_rules: bool = False) -> Jaxpr:
-  """Returns the jaxpr of a function, without calls that only wrap it; for the arguments see `only_primitive`."""
+  """Returns the jaxpr of a function, without calls that only wrap it.
+
+  Args:
+    function: a jaxpr; the constants of a closed one are dropped.
+    ignores_rules: whether calls with a derivative of their own, such as those of `jax.custom_jvp`, are removed too.
+  """
   jaxpr = function.jaxpr if isinstance(function, ClosedJaxpr) else function
   if len(jaxpr.eqns) != 1:
     return jaxpr

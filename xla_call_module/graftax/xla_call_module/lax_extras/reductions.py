@@ -15,7 +15,16 @@ __all__ = ["mapped", "reduce_arrays"]
 
 
 def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
-  """Returns the function mapped over the leading `num_axes` axes of its arguments."""
+  """Returns the function mapped over the leading `num_axes` axes of its arguments.
+
+  Args:
+    function: a function of arrays without those axes.
+    num_axes: how often to apply `jax.vmap`; 0 returns the function itself. All arguments must have these axes.
+
+  Example:
+    >>> mapped(lambda x: x.sum(), 1)(jax.numpy.ones((2, 3)))
+    Array([3., 3.], dtype=float32)
+  """
   for _ in range(num_axes):
     function = jax.vmap(function)
   return function

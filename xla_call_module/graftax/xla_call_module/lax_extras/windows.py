@@ -45,13 +45,24 @@ class Window:
     return all(n == 1 for n in (*self.strides, *self.base_dilation, *self.window_dilation))
 
   def reduced(self, x: Any, init: Any, combine: ArrayFunction) -> Any:
-    """Returns `lax.reduce_window` over this window."""
+    """Returns `lax.reduce_window` over this window.
+
+    Args:
+      x: an array, or a pytree of arrays of one shape, without the padding of this window.
+      init: the initial value of each window, a scalar; a pytree of them if `x` is one.
+      combine: an associative function of two scalars, or of two pytrees of scalars.
+    """
     return lax.reduce_window(
       x, init, combine, self.sizes, self.strides, self.padding, self.base_dilation, self.window_dilation
     )
 
   def padded(self, x: Array, value: Any) -> Array:
-    """Returns the array with this window's padding and base dilation filled with `value`."""
+    """Returns the array with this window's padding and base dilation filled with `value`.
+
+    Args:
+      x: one axis per entry of the window, any dtype.
+      value: a scalar of the dtype of `x`. Negative padding cuts cells off.
+    """
     cells = [(low, high, d - 1) for (low, high), d in zip(self.padding, self.base_dilation, strict=True)]
     return lax.pad(x, value, cells) if any(map(any, cells)) else x
 

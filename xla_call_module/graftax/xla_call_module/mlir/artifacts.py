@@ -13,13 +13,28 @@ __all__ = ["from_hlo", "serialize", "to_text", "write_artifact"]
 
 
 def to_text(data: bytes | str) -> str:
-  """Returns the module as text with source locations."""
+  """Returns the module as text with source locations.
+
+  Example:
+    >>> artifact = serialize("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    >>> "func.func @main(%arg0: tensor<3xf32>" in to_text(artifact)
+    True
+  """
   with mlir_context() as messages:
     return str(parse(data, messages).operation.get_asm(enable_debug_info=True))
 
 
 def serialize(data: bytes | str, *, version: str | None = None) -> bytes:
-  """Returns the module as a StableHLO portable artifact of `version` (default: the newest)."""
+  """Returns the module as a StableHLO portable artifact.
+
+  Args:
+    data: a portable artifact, MLIR bytecode, or text.
+    version: the version of StableHLO to write, such as "1.8.0"; None writes `current_version()`.
+
+  Raises:
+    DecodeError: the data is damaged or does not verify.
+    VersionError: the module has an op that `version` lacks, or jaxlib does not write `version`.
+  """
   with mlir_context() as messages:
     module = parse(data, messages)
     try:

@@ -53,12 +53,22 @@ def mlir_context() -> Iterator[list[str]]:
 
 
 def current_version() -> tuple[int, ...]:
-  """Returns the newest StableHLO version that the installed jaxlib reads."""
+  """Returns the newest StableHLO version that the installed jaxlib reads.
+
+  Example:
+    >>> current_version() >= (1, 8, 0)
+    True
+  """
   return tuple(int(part) for part in stablehlo.get_current_version().split("."))
 
 
 def oldest_version() -> str:
-  """Returns the oldest StableHLO version that the installed jaxlib writes and reads."""
+  """Returns the oldest StableHLO version that the installed jaxlib writes and reads.
+
+  Example:
+    >>> len(oldest_version().split("."))
+    3
+  """
   oldest: str = stablehlo.get_minimum_version()
   return oldest
 

@@ -18,15 +18,28 @@ __all__ = ["Decoder", "decode_bytes", "decode_text", "location_text", "main_resu
 def decode_text(text: str, limits: Limits | None = None) -> ir.ModuleIR:
   """Returns the decoded module of MLIR text.
 
+  Args:
+    text: a module, or a single function, in the syntax that `to_text` writes.
+    limits: how deep regions may be inside each other; None is `Limits()`.
+
   Raises:
     DecodeError: the text does not parse or does not verify.
     LimitExceededError: regions are too deep inside each other.
+
+  Example:
+    >>> module = decode_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    >>> module.main.result_types[0].shape
+    (3,)
   """
   return _decode(text, limits)
 
 
 def decode_bytes(data: bytes, limits: Limits | None = None) -> ir.ModuleIR:
   """Returns the decoded module of a StableHLO portable artifact (VHLO) or of MLIR bytecode.
+
+  Args:
+    data: the artifact or bytecode; no other form of a module, such as a serialized `HloModuleProto`.
+    limits: how deep regions may be inside each other; None is `Limits()`.
 
   Raises:
     DecodeError: the data is damaged or truncated, or the module does not verify.
