@@ -150,6 +150,10 @@ class Budget:
   def spend_known_bytes(self, num_bytes: int, where: str) -> None:
     """Counts bytes of memory that a value takes while a call is traced or runs.
 
+    Args:
+      num_bytes: size of the value; added to the sum even if this raises.
+      where: the beginning of the error message: what has the value.
+
     Raises:
       LimitExceededError: the sum is above `known_bytes`.
     """
@@ -163,6 +167,10 @@ class Budget:
   def check_text(self, num_bytes: int, where: str) -> None:
     """Raises if strings of so many bytes would be too much, without counting them.
 
+    Args:
+      num_bytes: size of the strings that are about to be made, besides those that were counted before.
+      where: the beginning of the error message: what makes them.
+
     Raises:
       LimitExceededError: the sum would be above `text_bytes`.
     """
@@ -174,6 +182,10 @@ class Budget:
   def spend_text_bytes(self, num_bytes: int, where: str) -> None:
     """Counts bytes of strings that a call made.
 
+    Args:
+      num_bytes: size of the strings; not added to the sum if this raises.
+      where: the beginning of the error message: what made them.
+
     Raises:
       LimitExceededError: the sum is above `text_bytes`.
     """
@@ -183,6 +195,11 @@ class Budget:
 
   def spend_steps(self, num_steps: int, where: str) -> None:
     """Counts nodes that are evaluated, or rewritten, while a call is traced.
+
+    Args:
+      num_steps: the number of nodes, or work that takes about as long as so many nodes. Added to the sum even if this
+        raises.
+      where: the beginning of the error message: the function that has them.
 
     Raises:
       LimitExceededError: the sum is above what `steps` and `steps_per_node` allow.
@@ -196,6 +213,10 @@ class Budget:
   def spend_walk_steps(self, num_steps: int, where: str) -> None:
     """Counts nodes that are evaluated to count the iterations of a loop before it runs.
 
+    Args:
+      num_steps: the number of nodes that are about to be evaluated.
+      where: the beginning of the error message: the loop.
+
     Raises:
       LimitExceededError: the sum is above `walk_steps`. The caller compiles a loop of unknown length then.
     """
@@ -207,6 +228,10 @@ class Budget:
   def check_depth(self, depth: int, where: str) -> None:
     """Raises if functions, regions or messages are too deep inside each other.
 
+    Args:
+      depth: how many of them are inside each other at this point.
+      where: the beginning of the error message: what is nested.
+
     Raises:
       LimitExceededError: `depth` is above the limit.
     """
@@ -215,6 +240,10 @@ class Budget:
 
   def check_archive_members(self, num_members: int, where: str) -> None:
     """Raises if an archive has too many files and folders.
+
+    Args:
+      num_members: the number of files and folders that the archive lists.
+      where: the beginning of the error message: which archive.
 
     Raises:
       LimitExceededError: `num_members` is above the limit.

@@ -103,6 +103,10 @@ class ModelFolder:
   def open(self, path: str | os.PathLike[str], what: str) -> BufferedReader:
     """Opens a file for reading.
 
+    Args:
+      path: the file, absolute or relative to the working folder; links are followed as long as they stay inside.
+      what: the beginning of the error message.
+
     Raises:
       FileNotFoundError: it does not exist.
       UnsafeFileError: it lies outside of the folders, or is not a regular file.
@@ -113,6 +117,11 @@ class ModelFolder:
   def read(self, path: str | os.PathLike[str], what: str, *, max_bytes: int = _MOST_BYTES) -> bytes:
     """Returns the content of a file.
 
+    Args:
+      path: the file, as for `open`.
+      what: the beginning of the error message.
+      max_bytes: the largest size that is read.
+
     Raises:
       FileNotFoundError: it does not exist.
       UnsafeFileError: it lies outside of the folders, is not a regular file, or has more than `max_bytes`.
@@ -122,6 +131,10 @@ class ModelFolder:
 
   def size_bytes(self, path: str | os.PathLike[str], what: str) -> int:
     """Returns the size of a file.
+
+    Args:
+      path: the file, as for `open`.
+      what: the beginning of the error message.
 
     Raises:
       FileNotFoundError: it does not exist.
@@ -138,6 +151,10 @@ class ModelFolder:
 
   def check_all(self, path: str | os.PathLike[str], what: str) -> None:
     """Raises if a folder that another library reads holds something besides folders and files that may be read.
+
+    Args:
+      path: the folder, absolute or relative to the working folder; it must lie in one of the folders of the load.
+      what: the beginning of the error message.
 
     Raises:
       UnsafeFileError: a link leads out of the folders, or something is not a regular file.
@@ -190,10 +207,23 @@ def open_regular_file(path: str | os.PathLike[str], what: str) -> BufferedReader
 def read_regular_file(path: str | os.PathLike[str], what: str, *, max_bytes: int = _MOST_BYTES) -> bytes:
   """Returns the content of a file that the caller named.
 
+  Args:
+    path: the file. Links are followed wherever they lead, because the caller chose the path, not a model.
+    what: the beginning of the error message.
+    max_bytes: the largest size that is read.
+
   Raises:
     FileNotFoundError: it does not exist.
     UnsafeFileError: it is not a regular file, or has more than `max_bytes`.
     UnreadableFileError: the system cannot read it.
+
+  Example:
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...   _ = file.write(b"labels")
+    ...   file.flush()
+    ...   read_regular_file(file.name, "labels of the model", max_bytes=100)
+    b'labels'
   """
   return _content(open_regular_file(path, what), what, max_bytes)
 

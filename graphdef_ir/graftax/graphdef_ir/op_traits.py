@@ -85,7 +85,12 @@ class OpTraits:
 
 
 def traits_of(op: str) -> OpTraits:
-  """Returns the traits of an op; the default ones if the table does not list it."""
+  """Returns the traits of an op; the default ones if the table does not list it.
+
+  Example:
+    >>> traits_of("Identity") == traits_of("NoSuchOp")
+    False
+  """
   return _TABLE.get(op, _DEFAULT)
 
 

@@ -70,6 +70,11 @@ def parse_graph(
   Raises:
     LimitExceededError: they expand to more, here or when a function is first used.
     ParseError: the bytes are damaged, or are not a GraphDef.
+
+  Example:
+    >>> graph = parse_graph(b'node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }')
+    >>> graph.node("x").op
+    'Placeholder'
   """
   return graph_from_proto(parse_message(schema.GraphDef, data), extra_ops=extra_ops, limits=limits)
 
@@ -113,8 +118,15 @@ def parse_function(
 ) -> Function:
   """Returns the function of a serialized FunctionDef; see `function_from_proto`.
 
+  Args:
+    data: a FunctionDef, serialized or in text form.
+    library: the functions that it can call; needed if its body uses their names as ops. None is an empty library.
+    extra_ops: an OpList (serialized or not) that declares ops that TensorFlow does not have.
+
   Raises:
-    ParseError: the bytes are damaged, or are not a FunctionDef.
+    ParseError: the bytes are damaged, are not a FunctionDef, or contradict themselves.
+    OutputIndexError: an input names an output that its op does not have.
+    UnsupportedFunctionError: a parameter or result is a list of variable length.
   """
   return function_from_proto(parse_message(schema.FunctionDef, data), library, extra_ops=extra_ops)
 
@@ -145,8 +157,16 @@ def function_from_proto(
 def parse_message(message_type: type[_Message], data: bytes) -> _Message:
   """Returns a message from bytes that may be damaged or hostile, serialized or in protobuf's text form.
 
+  Args:
+    message_type: the class of the message, of our schema.
+    data: the bytes. Which of the two forms they have is found by looking at them.
+
   Raises:
     ParseError: the bytes are not a message of this type.
+
+  Example:
+    >>> parse_message(schema.NodeDef, b'name: "x" op: "Const"').op
+    'Const'
   """
   if is_text_form(message_type, data):
     return parse_text_form(message_type, data)

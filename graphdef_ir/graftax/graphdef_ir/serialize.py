@@ -25,6 +25,12 @@ def graph_to_proto(graph: Graph) -> schema.GraphDef:
 
   Raises:
     GraphError: for the reasons listed at `function_to_proto`.
+
+  Example:
+    >>> from graftax.graphdef_ir import parse_graph
+    >>> message = graph_to_proto(parse_graph(b'node { name: "x" op: "NoOp" }'))
+    >>> [node.name for node in message.node]
+    ['x']
   """
   message = schema.GraphDef(node=[node_to_proto(node) for node in graph.nodes])
   message.versions.producer = graph.producer

@@ -95,7 +95,12 @@ def shape_from_proto(message: schema.TensorShapeProto) -> PartialShape:
 
 
 def shape_to_proto(shape: PartialShape | Iterable[int | None]) -> schema.TensorShapeProto:
-  """Returns the message for a shape; unknown sizes become -1."""
+  """Returns the message for a shape; unknown sizes become -1.
+
+  Example:
+    >>> [dim.size for dim in shape_to_proto((None, 3)).dim]
+    [-1, 3]
+  """
   dims = shape.dims if isinstance(shape, PartialShape) else tuple(shape)
   if dims is None:
     return schema.TensorShapeProto(unknown_rank=True)

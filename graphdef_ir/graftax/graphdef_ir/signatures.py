@@ -198,7 +198,12 @@ class OpSignatures(Mapping[str, OpSignature]):
     return found
 
   def get(self, name: str, default: OpSignature | None = None) -> OpSignature | None:  # type: ignore[override]
-    """Returns the signature, or `default` if the op is unknown."""
+    """Returns the signature, or `default` if the op is unknown.
+
+    Args:
+      name: the name of an op of TensorFlow, or of one that was declared besides.
+      default: what to return if neither knows the op.
+    """
     return table_signature(name) or self._extra.get(name, default)
 
   def __contains__(self, name: object) -> bool:
@@ -223,6 +228,10 @@ def op_signature(name: str) -> OpSignature:
 
   Raises:
     UnknownOpError: TensorFlow has no op of that name; the message suggests similar names.
+
+  Example:
+    >>> [argument.name for argument in op_signature("MatMul").inputs]
+    ['a', 'b']
   """
   found = table_signature(name)
   if found is None:

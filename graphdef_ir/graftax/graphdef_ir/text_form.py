@@ -36,6 +36,10 @@ def _first_field(descriptor: Descriptor) -> re.Pattern[bytes]:
 def parse_text_form(message_type: type[_Message], data: bytes) -> _Message:
   """Returns the message of a text that may be damaged or hostile. Fields that our schema leaves out are skipped.
 
+  Args:
+    message_type: the class of the message, of our schema.
+    data: the text, as in a `.pbtxt` file.
+
   Raises:
     ParseError: the text is not a message of this type.
   """

@@ -52,6 +52,12 @@ def validate(graph: Graph) -> None:
 
   Raises:
     GraphError: the subclass says what is wrong, and the message says where.
+
+  Example:
+    >>> from graftax.graphdef_ir import parse_graph
+    >>> validate(parse_graph(b'node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }'))
+    Traceback (most recent call last):
+    graftax.graphdef_ir.errors.DanglingInputError: ...
   """
   _check_body(_Body.of_graph(graph))
   for name in reachable_functions(graph, graph.library):
@@ -108,6 +114,11 @@ def validate_function(
   function: Function, library: FunctionLibrary | None = None, signatures: OpSignatures | None = None
 ) -> None:
   """Raises if the body of a function is not well-formed. The functions it calls must exist but are not checked.
+
+  Args:
+    function: the function.
+    library: the functions that it calls; None is an empty library.
+    signatures: signatures of all ops; TensorFlow's if None.
 
   Raises:
     GraphError: the subclass says what is wrong, and the message says where.

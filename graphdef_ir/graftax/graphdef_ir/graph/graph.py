@@ -47,7 +47,17 @@ class Graph:
     targets: Sequence[str] = (),
     name: str = "subgraph",
   ) -> Function:
-    """Returns the function that feeds `inputs`, fetches `outputs` and runs `targets`; see `extract_subgraph`."""
+    """Returns the function that feeds `inputs`, fetches `outputs` and runs `targets`; see `extract_subgraph`.
+
+    Args:
+      inputs: tensors to feed, as refs or as text (`"x"`, `"split:1"`); the function's parameters, in this order.
+      outputs: tensors to return, in this order; can repeat, and can be inputs.
+      targets: names of nodes to run for their effects.
+      name: the function's name.
+
+    Raises:
+      GraphError: for the reasons listed at `extract_subgraph`.
+    """
     from graftax.graphdef_ir.graph.subgraph import extract_subgraph
 
     return extract_subgraph(self, inputs, outputs, targets=targets, name=name)

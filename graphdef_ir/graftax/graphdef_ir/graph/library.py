@@ -42,6 +42,10 @@ class FunctionLibrary(Mapping[str, Function]):
   ) -> "FunctionLibrary":
     """Returns the functions of `message`; `parse` parses each on first access.
 
+    Args:
+      message: the library of a GraphDef. It must not change afterwards, because its functions are parsed later.
+      parse: called once for each function that is used; what it raises is raised at that first access.
+
     Raises:
       DuplicateNameError: two functions that differ have the same name.
     """

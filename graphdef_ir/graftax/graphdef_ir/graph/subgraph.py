@@ -49,6 +49,13 @@ def extract_subgraph(
     OutputIndexError: a node has no such output.
     UnknownOpError: the op of an input or output is unknown, so its element type is too.
     GraphError: an input is given twice, or a placeholder is needed that is not an input.
+
+  Example:
+    >>> from graftax.graphdef_ir import DType, Graph, Node
+    >>> x = Node("x", "Placeholder", attrs={"dtype": DType.FLOAT})
+    >>> y, z = (Node(name, "Neg", (TensorRef("x"),), attrs={"T": DType.FLOAT}) for name in ("y", "z"))
+    >>> [node.name for node in extract_subgraph(Graph((x, y, z)), ["x"], ["z"]).nodes]
+    ['z']
   """
   fed, fetched = ([_as_ref(ref) for ref in refs] for refs in (inputs, outputs))
   specs = {ref: tensor_spec(ref, graph.node(ref.node), graph.library, graph.signatures) for ref in [*fed, *fetched]}

@@ -28,7 +28,21 @@ _MAX_SHOWN_BYTES = 40
 
 
 def format_function(function: Function, *, show_private: bool = False) -> str:
-  """Returns the text of a function; `show_private` adds the attributes that start with an underscore."""
+  """Returns the text of a function: its signature, a line per node, and what it returns.
+
+  Args:
+    function: the function; functions that it calls are not written.
+    show_private: include attributes whose name begins with an underscore, such as `_output_shapes`.
+
+  Example:
+    >>> from graftax.graphdef_ir import DType, Function, Node, Parameter, Result, TensorRef
+    >>> node = Node("y", "Neg", (TensorRef("x"),), attrs={"T": DType.FLOAT})
+    >>> result = Result("out", TensorRef("y"), DType.FLOAT)
+    >>> print(format_function(Function("negative", (Parameter("x", DType.FLOAT),), (result,), (node,))))
+    function negative(x: float32[unknown rank]) -> (out: float32)
+      y = Neg(x) {T=float32}
+      return y
+  """
   parameters = ", ".join(_format_parameter(parameter) for parameter in function.parameters)
   results = ", ".join(_format_result(result) for result in function.results)
   marks = " stateful" if function.is_stateful else ""
@@ -44,7 +58,19 @@ def format_function(function: Function, *, show_private: bool = False) -> str:
 
 
 def format_graph(graph: Graph, *, functions: bool = False, show_private: bool = False) -> str:
-  """Returns the text of a graph; with `functions`, also of every function that it calls, directly or indirectly."""
+  """Returns the text of a graph: a line per node.
+
+  Args:
+    graph: the graph.
+    functions: append every function that the graph calls, directly or indirectly.
+    show_private: include attributes whose name begins with an underscore, such as `_output_shapes`.
+
+  Example:
+    >>> from graftax.graphdef_ir import DType, Graph, Node
+    >>> print(format_graph(Graph((Node("x", "Placeholder", attrs={"dtype": DType.FLOAT}),))))
+    graph of 1 nodes, 0 functions
+      x = Placeholder() {dtype=float32}
+  """
   blocks = [f"graph of {len(graph.nodes)} nodes, {len(graph.library)} functions"]
   blocks += [f"  {format_node(node, show_private=show_private)}" for node in graph.nodes]
   if functions:
@@ -54,7 +80,17 @@ def format_graph(graph: Graph, *, functions: bool = False, show_private: bool = 
 
 
 def format_node(node: Node, *, show_private: bool = False) -> str:
-  """Returns one line: `name = Op(input, input:1, ^control) {attr=value} on device`."""
+  """Returns one line: `name = Op(input, input:1, ^control) {attr=value} on device`.
+
+  Args:
+    node: a node of a graph or of a function.
+    show_private: include attributes whose name begins with an underscore, such as `_output_shapes`.
+
+  Example:
+    >>> from graftax.graphdef_ir import Node, TensorRef
+    >>> format_node(Node("y", "Add", (TensorRef("x"), TensorRef("split", 1)), control_inputs=("init",)))
+    'y = Add(x, split:1, ^init)'
+  """
   inputs = [*map(_format_ref, node.inputs), *(f"^{name}" for name in node.control_inputs)]
   attrs = _format_attrs(node.attrs, show_private)
   device = f" on {node.device}" if node.device else ""

@@ -51,6 +51,12 @@ def topological_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
   Raises:
     CycleError: nodes depend on each other in a cycle; the message shows it.
+
+  Example:
+    >>> from graftax.graphdef_ir import Node, TensorRef
+    >>> b, a = Node("b", "Neg", (TensorRef("a"),)), Node("a", "Const")
+    >>> [node.name for node in topological_order([b, a])]
+    ['a', 'b']
   """
   position = {node.name: index for index, node in enumerate(nodes)}
   before = [_forward_predecessors(node, nodes, position) for node in nodes]
@@ -77,7 +83,14 @@ def topological_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def consumers(nodes: Iterable[Node]) -> dict[TensorRef, tuple[Node, ...]]:
-  """Returns the nodes that read each tensor; a node that reads it twice is listed once."""
+  """Returns the nodes that read each tensor; a node that reads it twice is listed once.
+
+  Example:
+    >>> from graftax.graphdef_ir import Node, TensorRef
+    >>> readers = consumers([Node("b", "Neg", (TensorRef("a"),))])
+    >>> [node.name for node in readers[TensorRef("a")]]
+    ['b']
+  """
   readers: dict[TensorRef, list[Node]] = {}
   for node in nodes:
     for ref in dict.fromkeys(node.inputs):
@@ -88,7 +101,16 @@ def consumers(nodes: Iterable[Node]) -> dict[TensorRef, tuple[Node, ...]]:
 def ancestors(nodes: Mapping[str, Node], roots: Iterable[str], *, control: bool = True) -> set[str]:
   """Returns the names of the nodes that `roots` need, roots included, as far as they are among `nodes`.
 
-  Follows data inputs, and control inputs too unless `control` is false.
+  Args:
+    nodes: the nodes of one graph or function by name. Inputs that are missing, such as parameters, are left out.
+    roots: names to start from.
+    control: follow control inputs as well as data inputs.
+
+  Example:
+    >>> from graftax.graphdef_ir import Node, TensorRef
+    >>> nodes = {"a": Node("a", "Const"), "b": Node("b", "Neg", (TensorRef("a"),)), "c": Node("c", "NoOp")}
+    >>> sorted(ancestors(nodes, ["b"]))
+    ['a', 'b']
   """
   pending = list(roots)
   found: set[str] = set()
@@ -115,7 +137,12 @@ def function_references(value: "AttrValue | Mapping[str, AttrValue]") -> Iterato
 
 
 def referenced_functions(node: Node, library: Mapping[str, Function]) -> Iterator[str]:
-  """Yields the names of the library's functions that a node's op or attributes name, with repetitions."""
+  """Yields the names of the library's functions that a node's op or attributes name, with repetitions.
+
+  Args:
+    node: a node. An op whose name is that of a function is a call of it; attributes hold branches and loop bodies.
+    library: functions by name; references to other functions are left out.
+  """
   if node.op in library:
     yield node.op
   for value in node.attrs.values():
@@ -156,6 +183,10 @@ def reachable_functions(root: Function | Graph, library: Mapping[str, Function])
   """Returns the library's functions that `root` calls, directly or indirectly, in order of first mention (depth first).
 
   Functions that are mentioned but missing from the library are left out; `validate` reports those.
+
+  Args:
+    root: the function or graph to start from. It is listed itself only if it is called again.
+    library: functions by name.
   """
 
   def callees(body: Function | Graph) -> Iterator[str]:
