@@ -66,15 +66,16 @@ def _members(cls: type) -> list[str]:
   """Returns the public fields and methods that a graftax class declares itself or has of private bases."""
   fields = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
   members = []
-  for name in sorted(member for member in _declared(cls) | fields if not member.startswith("_")):
+  for name in sorted(member for member in declared(cls) | fields if not member.startswith("_")):
     value = inspect.getattr_static(cls, name, None)
     function = getattr(value, "__func__", value)
     members.append(f"def {name}{_signature(function)}" if inspect.isfunction(function) else name)
   return members
 
 
-def _declared(cls: type) -> set[str]:
-  return set(vars(cls)).union(*(_declared(base) for base in cls.__bases__ if _is_private(base)))
+def declared(cls: type) -> set[str]:
+  """Returns the names that a class declares itself or has of private bases, private ones included."""
+  return set(vars(cls)).union(*(declared(base) for base in cls.__bases__ if _is_private(base)))
 
 
 def _signature(function: object) -> str:
