@@ -1,4 +1,4 @@
-"""The docstring of a room (a subpackage) is its table of contents."""
+"""The docstring of a package, and of each of its rooms (subpackages), is its table of contents."""
 
 import ast
 import re
@@ -19,13 +19,15 @@ def _entries(room: Path) -> dict[str, str]:
 
 
 def _modules(room: Path) -> list[Path]:
-  return [path for path in room.glob("*.py") if not path.stem.endswith(("_test", "__init__"))]
+  return [path for path in room.glob("*.py") if not path.stem.endswith(("_test", "__init__", "conftest"))]
 
 
 def _rooms() -> list[Path]:
-  return sorted(path.parent for path in ROOT.glob("*/graftax/*/*/**/__init__.py"))
+  """Returns the packages and their rooms."""
+  return sorted(path.parent for path in ROOT.glob("*/graftax/*/**/__init__.py"))
 
 
+_PACKAGES = [room for room in _rooms() if room.parent.name == "graftax"]
 _LISTED = [room for room in _rooms() if _entries(room)]
 # Each entry is the first sentence of the module's docstring; these two lists are shorter than that.
 _LISTED_BY_SENTENCE = [
@@ -35,13 +37,23 @@ _LISTED_BY_SENTENCE = [
 ]
 
 
+def _names(room: Path) -> set[str]:
+  """Returns what the docstring of a room lists, also several names in one line."""
+  return set(re.findall(r"(?:^- |; |;\n  |, )`(\w+)`(?=[:,])", _docstring(room / "__init__.py"), re.MULTILINE))
+
+
 @pytest.mark.parametrize("room", _LISTED, ids=lambda room: str(room.relative_to(ROOT)))
 def test_a_list_of_contents_names_every_module_and_nothing_else(room):
-  names = set(re.findall(r"(?:^- |; |;\n  |, )`(\w+)`(?=[:,])", _docstring(room / "__init__.py"), re.MULTILINE))
+  names = _names(room)
   modules = {path.stem for path in _modules(room) if not path.stem.startswith("_")}
   packages = {path.parent.name for path in room.glob("*/__init__.py")}
   assert modules - names == set()
   assert set(_entries(room)) <= modules | packages
+
+
+@pytest.mark.parametrize("package", _PACKAGES, ids=lambda package: package.name)
+def test_a_package_lists_its_rooms(package):
+  assert {path.parent.name for path in package.glob("*/__init__.py")} - _names(package) == set()
 
 
 @pytest.mark.parametrize("room", _LISTED_BY_SENTENCE, ids=lambda room: str(room.relative_to(ROOT)))

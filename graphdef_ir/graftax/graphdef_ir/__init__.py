@@ -6,14 +6,19 @@
 
 Modules, from the bottom up:
 
-- `errors`, `budget` (limits for what a file asks for), `model_folder` (the files that a model may read);
-- `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
-- `signatures`, `op_traits`, `outside_access`: inputs, outputs and attributes of every op, how to treat it, and what it
-  reaches outside of its program;
-- `graph`: nodes, functions, graphs; ordering, printing and cutting them;
-- `parse`, `text_form`, `serialize`: conversion from and to messages;
-- `validation`: checking them;
-- `passes`: rewrites of functions;
+- `errors`: what this package raises on purpose.
+- `budget`: limits for what a file asks for.
+- `model_folder`: the files that a model may read.
+- `schema`: proto messages.
+- `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold.
+- `type_runs`: long sequences of dtypes.
+- `signatures`: inputs, outputs and attributes of every op.
+- `op_traits`: how to treat it.
+- `outside_access`: what it reaches outside of its program.
+- `graph`: nodes, functions, graphs; ordering, printing and cutting them.
+- `parse`, `text_form`, `serialize`: conversion from and to messages.
+- `validation`: checking them.
+- `passes`: rewrites of functions.
 - `optional_library`: imports of libraries that only some functions of this package and those above need.
 """
 

@@ -1,6 +1,32 @@
 """TensorFlow ops as JAX functions: one registry, one lowering per op, files by domain.
 
 The lowerings are registered when the first one is asked for; `register` adds or replaces one from outside.
+
+Rooms of lowerings, by domain:
+
+- `array`: creation, shapes, slicing, joining, gather and scatter, sorting, casts.
+- `math`: elementwise functions, comparisons, reductions, running sums, segments and special functions.
+- `linalg`: products, decompositions, solvers and functions of matrices.
+- `nn`: convolution, pooling, normalization, activations, losses and recurrent cells.
+- `image`: resizing, cropping, colors, geometric transforms and bounding boxes.
+- `signal`: Fourier transforms and audio features.
+- `random`: stateless ops, which match TensorFlow bit for bit, and stateful ones, which draw from JAX keys.
+- `sparse`: sparse and ragged tensors.
+- `quantization`: quantized numbers and fake quantization.
+- `optimizers`: one step of an optimizer.
+- `state`: variables and lookup tables.
+- `control_flow`: calls, conditionals, loops and printing.
+- `lists`: tensor lists, TensorArrays and optionals.
+- `tf2xla`: the Xla* ops of tf2xla, and XlaCallModule.
+
+What they stand on:
+
+- `_core`: the registry, the context of a lowering, known values, and helpers that many lowerings share.
+- `binding`: kernels, which bind a lowering to a node.
+- `bounded`: arrays whose sizes depend on data, under `jit`.
+- `int64_pairs`: 64-bit integers while `jax_enable_x64` is off.
+- `spatial`: layouts and windows, which convolutions, pooling and image ops share.
+- `variants`: values in control flow that are not arrays.
 """
 
 from graftax.ops_jax._core.context import Context, CountedLoop, Counter, LoopLength, PureFunction, ResourceHandle

@@ -14,6 +14,37 @@ somebody else wrote. `read_safetensors`,
 `write_safetensors`, `read_orbax` and `write_orbax` are for files of other libraries.
 
 `JaxModule`, `ExportManager` and the names around them are those of orbax.export. They use TensorFlow if it is imported.
+
+A model is read:
+
+- `saved_model`: `load`, and the `SavedModel` that it returns.
+- `model_parts`: what is stored in a model, each part decoded on first use.
+- `files`: the files of a model, besides its checkpoint.
+- `chunked`: messages above 2 GB.
+- `objects`: the object graph: functions and resources, and the structure of their arguments.
+- `variables`: the variables, and the tensors of the checkpoint that hold their values.
+- `checkpoint`: TensorFlow's checkpoint formats.
+- `signatures`: named entry points with named inputs and outputs.
+- `graph_signature`: the signature of a graph that came without signatures.
+- `programs`: what can be called, as a `graftax.convert.Program`.
+- `notebook_view`: what notebooks show of a model.
+
+Weights of and for other libraries:
+
+- `keras_files`: weights in files of Keras.
+- `parameters`: parameters under other names, and in files of other libraries.
+- `matching`: `match`, parameters in a model that somebody else wrote.
+
+Models are written:
+
+- `writing`: writers of checkpoints and SavedModels.
+- `export`: `JaxModule` and `ExportManager`.
+- `stablehlo_files`: `write_stablehlo`, for IREE and other compilers.
+- `host_files`: head and tail of a split model in a folder of their own.
+
+Helpers:
+
+- `errors`: the errors of this package.
 """
 
 import importlib

@@ -2,6 +2,69 @@
 
 module = Module.from_exported(exported)     # or from_bytes, from_text, from_hlo, from_call_module
 function = lift(module)                     # flat arrays in, tuple of arrays out
+
+A module comes in:
+
+- `module`: `Module`, a StableHLO module and its calling convention.
+- `input_checks`: checks the inputs of its constructors.
+- `subprocess_reader`: parses untrusted MLIR in a helper process first.
+- `mlir`: decodes MLIR; the only room that uses MLIR's bindings.
+- `bytecode`: reads parts of MLIR bytecode without the bindings.
+- `attributes`: parses types and attributes that are only text.
+- `exported`: what `jax.export` and `Module.save` wrote, as data.
+- `signature`: names, nesting, shapes, shardings and effects of an exported function.
+- `trees`: pytrees as data.
+
+What it is inside:
+
+- `ir`: StableHLO as frozen Python data.
+- `survey`: one walk over all ops, which collects what is checked before lifting or embedding.
+- `analysis`: definitions and uses of values, and which parameters must be known.
+- `communication`: ops that exchange data with other devices or with the host.
+
+It is checked:
+
+- `budget`: limits for what a module asks for.
+- `costs`: compares depth, inlined ops and sizes of arrays with the limits.
+- `expansion`: how large attributes, types and locations are when they are written out.
+- `preflight`: whether a module can run in this process.
+- `platforms`: whether it was lowered for the platform.
+- `arguments`: checks and orders the arguments of a call.
+
+It is lifted:
+
+- `lifting`: `lift`, which converts a module to a JAX function.
+- `evaluate`: evaluates the IR, op by op.
+- `context`: state that is passed to every lowering.
+- `values`: known and traced arrays, symbolic shapes and tokens.
+- `fold`: ops on known integers, with NumPy.
+- `without_x64`: ops on 64-bit integers in 32 bits.
+- `registry`: tables of lowerings by the names of ops, custom calls and composites.
+- `lowerings`: the lowerings, one file for each domain.
+- `patterns`: code that has a better form in JAX, such as loops of known length.
+- `contracts`: what the kernels of custom calls accept.
+- `plugins`: `CustomCall`, a custom call of a tool's own.
+- `lax_extras`: extensions of `jax.lax` in pure JAX.
+- `gradients`: chooses the derivative of a module.
+
+Other ways to call it:
+
+- `dispatch`: `call` and `explain`, which lift if possible and embed otherwise.
+- `embedding`: `embed`, a module as one opaque primitive.
+- `structured_calls`: `structured`, a module as a function of pytrees.
+- `jax_primitives`: `with_jax_primitives`, for tools that know only JAX's own primitives.
+- `compute_dtype`: `with_compute_dtype`, for products and convolutions in a narrow dtype.
+- `gradient_check`: compares the derivatives that a module carries with those of the lifted code.
+
+A module goes out:
+
+- `exporting`: JAX functions as modules that TensorFlow runs.
+- `rewriting`: XlaCallModule nodes, written for another TensorFlow.
+
+Helpers:
+
+- `errors`: the errors of this package.
+- `jax_versions`: what differs between the supported versions of JAX.
 """
 
 import warnings
