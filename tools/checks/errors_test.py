@@ -50,6 +50,17 @@ def test_the_root_is_one_whichever_package_comes_first(first):
   subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("first", ["graphdef_ir", "xla_call_module"])
+def test_one_name_catches_errors_of_limits_of_both_packages(first):
+  code = f"import graftax.{first}, pickle; from graftax import graphdef_ir as a, xla_call_module as b; "
+  code += (
+    "assert issubclass(b.LimitExceededError, a.LimitExceededError) and issubclass(b.LimitExceededError, ValueError); "
+  )
+  code += "assert not issubclass(a.LimitExceededError, b.StableHloError); "
+  code += "assert pickle.loads(pickle.dumps(b.LimitExceededError('', needed=7))).needed == 7"
+  subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_both_packages_that_define_the_root_define_it_alike():
   sources = {(ROOT / path / "_error_root.py").read_text(encoding="utf-8") for path in _LOWEST}
   assert len(sources) == 1

@@ -10,7 +10,7 @@ file that is not its own; also a `ValueError`) and `UnreadableFileError` (also a
     (True, True)
 """
 
-from graftax.graphdef_ir._error_root import GraftaxError
+from graftax.graphdef_ir._error_root import GraftaxError, LimitExceededError
 
 __all__ = [
   "ArityError",
@@ -49,22 +49,6 @@ class LibraryNotFoundError(GraftaxError, ImportError):
 
   The message says what needs it and how to install it; `name` is the module that could not be imported.
   """
-
-
-class LimitExceededError(GraftaxError, ValueError):
-  """A file asks for more memory or time than the limits of its load or conversion allow; see `Limits`.
-
-  Attributes:
-    limit: the name of the limit, a field of `Limits`.
-    needed: the value that the limit would need to have.
-    allowed: the value that it has.
-  """
-
-  def __init__(self, message: str, *, limit: str = "", needed: int = 0, allowed: int = 0):
-    super().__init__(message)
-    self.limit: str = limit
-    self.needed: int = needed
-    self.allowed: int = allowed
 
 
 class UnsafeFileError(GraftaxError, ValueError):

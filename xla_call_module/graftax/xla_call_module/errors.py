@@ -4,6 +4,7 @@
 """
 
 from graftax.xla_call_module._error_root import GraftaxError
+from graftax.xla_call_module._error_root import LimitExceededError as AnyLimitExceededError
 
 __all__ = [
   "ArgumentError",
@@ -36,20 +37,16 @@ class VersionError(DecodeError):
   """This package or the installed jaxlib cannot read the version of the artifact."""
 
 
-class LimitExceededError(StableHloError, ValueError):
+class LimitExceededError(StableHloError, AnyLimitExceededError):
   """A module asks for more memory or time than `Limits` allows.
+
+  It is also a `graphdef_ir.LimitExceededError`, so one `except` is enough for a model and the modules in it.
 
   Attributes:
     limit: the name of the limit, a field of `Limits`.
     needed: the value that the limit would need to have.
     allowed: the value that it has.
   """
-
-  def __init__(self, message: str, *, limit: str = "", needed: int = 0, allowed: int = 0):
-    super().__init__(message)
-    self.limit: str = limit
-    self.needed: int = needed
-    self.allowed: int = allowed
 
 
 class GuardError(StableHloError, RuntimeError):

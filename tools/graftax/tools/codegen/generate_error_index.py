@@ -103,7 +103,7 @@ def error_index(messages: Mapping[type[BaseException], str]) -> str:
 
 
 def _entry(error: type[BaseException], module: str, messages: Mapping[type[BaseException], str]) -> str:
-  bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__ if base is not Exception) or "`Exception`"
+  bases = ", ".join(_base_name(error, base) for base in error.__bases__ if base is not Exception) or "`Exception`"
   lines = [f"### {error.__name__}\n", f"`{module}.{error.__name__}`, a {bases}. {_first_paragraph(error)}\n"]
   program, remedy = EXAMPLES.get(error, ("", ""))
   if program:
@@ -111,6 +111,11 @@ def _entry(error: type[BaseException], module: str, messages: Mapping[type[BaseE
   if remedy:
     lines.append(f"**What works.** {remedy}\n")
   return "\n".join(lines)
+
+
+def _base_name(error: type[BaseException], base: type[BaseException]) -> str:
+  """Returns the name of a base, with its module if the error has the same name."""
+  return f"`{public_errors()[base]}.{base.__name__}`" if base.__name__ == error.__name__ else f"`{base.__name__}`"
 
 
 def _first_paragraph(error: type[BaseException]) -> str:
