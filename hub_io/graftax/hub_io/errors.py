@@ -3,6 +3,8 @@
 A module that was found but cannot be read raises the errors of `graftax.savedmodel_io.errors`.
 """
 
+import warnings
+
 from graftax.savedmodel_io.errors import SavedModelError
 
 __all__ = [
@@ -18,7 +20,7 @@ __all__ = [
   "UnsafeArchiveError",
   "UnsafeCacheError",
   "UnsafeCacheWarning",
-  "UnsupportedModuleError",
+  "UnsupportedHubModuleError",
 ]
 
 
@@ -62,7 +64,7 @@ class AmbiguousArchiveError(ArchiveError):
   """The archive, or the entry of a cache, holds several SavedModels."""
 
 
-class UnsupportedModuleError(HubError, NotImplementedError):
+class UnsupportedHubModuleError(HubError, NotImplementedError):
   """A TF1 hub module of a format, or with features, that we do not read."""
 
 
@@ -72,3 +74,15 @@ class UnsafeCacheWarning(UserWarning):
 
 class DamagedCacheWarning(UserWarning):
   """A cache holds a damaged or half-written copy of a module, which is fetched again."""
+
+
+def __getattr__(name: str) -> object:
+  if name == "UnsupportedModuleError":
+    warnings.warn(
+      "graftax.hub_io.errors.UnsupportedModuleError is UnsupportedHubModuleError; graftax 0.2 no longer has the old "
+      "name.",
+      DeprecationWarning,
+      stacklevel=2,
+    )
+    return UnsupportedHubModuleError
+  raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

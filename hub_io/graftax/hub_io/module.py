@@ -11,7 +11,7 @@ from google.protobuf import empty_pb2, unknown_fields
 from google.protobuf.message import DecodeError
 
 from graftax.graphdef_ir import FolderPaths, ModelFolder
-from graftax.hub_io.errors import AmbiguousArchiveError, UnsupportedModuleError
+from graftax.hub_io.errors import AmbiguousArchiveError, UnsupportedHubModuleError
 from graftax.savedmodel_io import SavedModel
 from graftax.savedmodel_io import load as load_saved_model
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
@@ -57,7 +57,7 @@ def read_module(
 
   Raises:
     SavedModelError, CheckpointError: what `graftax.savedmodel_io.load` raises.
-    UnsupportedModuleError: a TF1 module of another format.
+    UnsupportedHubModuleError: a TF1 module of another format.
   """
   is_tf1_hub = _is_tf1_hub(folder, options.get("allow_files_in", ()))
   model = load_saved_model(folder, () if tags is None and is_tf1_hub else tags, **options)
@@ -115,9 +115,9 @@ def _raise_unreadable(path: str, values: list[tuple[int, Any]]) -> None:
   formats = [value for number, value in values if number == _FORMAT_FIELD]
   features = [value for number, value in values if number == _FEATURES_FIELD]
   if formats == [_SAVED_MODEL_FORMAT] and features:
-    raise UnsupportedModuleError(f"{path}: the module requires the features {features!r}; expected none. {_ADVICE}")
+    raise UnsupportedHubModuleError(f"{path}: the module requires the features {features!r}; expected none. {_ADVICE}")
   if formats and isinstance(formats[0], int):
-    raise UnsupportedModuleError(
+    raise UnsupportedHubModuleError(
       f"{path}: the module has format {formats[0]}; expected {_SAVED_MODEL_FORMAT}, which is a SavedModel. {_ADVICE}"
     )
   raise DamagedSavedModelError(f"{path}: not the description of a TF1 hub module; it holds the fields {values!r}.")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graftax.hub_io import load
-from graftax.hub_io.errors import UnsupportedModuleError
+from graftax.hub_io.errors import UnsupportedHubModuleError
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownTagsError
 
 _DATA = Path(__file__).parent / "testdata/2026_11_22"
@@ -81,8 +81,8 @@ def test_a_module_of_tf2_is_called_by_its_signature_or_its_function():
 @pytest.mark.parametrize(
   ("description", "error", "message"),
   [
-    (b"\x08\x02", UnsupportedModuleError, "format 2; expected 3"),
-    (b"\x08\x03\x12\x05magic", UnsupportedModuleError, "features .b'magic'."),
+    (b"\x08\x02", UnsupportedHubModuleError, "format 2; expected 3"),
+    (b"\x08\x03\x12\x05magic", UnsupportedHubModuleError, "features .b'magic'."),
     (b"", DamagedSavedModelError, "holds the fields"),
     (b"\x08", DamagedSavedModelError, "cannot be parsed"),
     (b"\x0a\x01x", DamagedSavedModelError, "holds the fields"),

@@ -16,7 +16,7 @@ _WITHOUT_REMEDY = {"InconclusiveDimensionOperation"}
 _BASES = {
   "ArchiveError", "CheckpointError", "DamagedCacheWarning", "HubError", "SavedModelError", "UnsafeCacheWarning",
   "WeightsError", "AttributeValueError", "FunctionResultError", "RecursiveFunctionError", "TensorError",
-  "UnboundAttributeError", "UnsupportedDTypeError", "UnsupportedFunctionError", "UnsupportedModuleError",
+  "UnboundAttributeError", "UnsupportedDTypeError", "UnsupportedFunctionError", "UnsupportedHubModuleError",
 }  # fmt: skip
 _HAS_RUFF = importlib.util.find_spec("ruff") is not None
 
