@@ -157,13 +157,28 @@ class Context(Protocol):
     """Returns the current value of a resource."""
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
-    """Replaces the value of a resource, for later reads and the returned parameters."""
+    """Replaces the value of a resource, for later reads and the returned parameters.
+
+    Args:
+      handle: the resource, such as a variable.
+      value: its new value.
+    """
 
   def call(self, function: FunctionRef, args: Sequence[Value]) -> tuple[Value, ...]:
-    """Returns the outputs of a library function applied to `args`, with this program's state."""
+    """Returns the outputs of a library function applied to `args`, with this program's state.
+
+    Args:
+      function: the name of a function of the program's library, with attributes.
+      args: a value per parameter of the function, in order.
+    """
 
   def pure(self, function: FunctionRef, args: Sequence[Value]) -> PureFunction:
-    """Returns `function` with explicit state; the handles among `args` are the resources that it can access."""
+    """Returns `function` with explicit state; the handles among `args` are the resources that it can access.
+
+    Args:
+      function: the name of a function of the program's library, with attributes.
+      args: a value per parameter of the function, in order. `apply` takes the values to compute with.
+    """
 
   def detached(
     self, function: FunctionRef
@@ -174,7 +189,13 @@ class Context(Protocol):
     """
 
   def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
-    """Returns what is known of the length of `while cond(args): args = body(args)` before it runs."""
+    """Returns what is known of the length of `while cond(args): args = body(args)` before it runs.
+
+    Args:
+      cond: the condition, a function of all loop variables that returns one bool.
+      body: the body, a function of all loop variables that returns as many values.
+      args: the initial values of the loop variables.
+    """
 
   @property
   def key(self) -> jax.Array | None:

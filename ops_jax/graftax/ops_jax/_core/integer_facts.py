@@ -142,14 +142,25 @@ class IntegerFacts:
     return tuple(Affine(((vector[i], 1),), 0) for i in range(vector.shape[0])) if entries is None else entries
 
   def materialized(self, value: Value, dtype: Any = np.int32) -> Value:
-    """Returns `materialize(value, dtype)`, and notes its dimensions, which can serve as positions in a slice."""
+    """Returns `materialize(value, dtype)`, and notes its dimensions, which can serve as positions in a slice.
+
+    Args:
+      value: any value; all but vectors and scalars of symbolic dimensions are returned unchanged.
+      dtype: the integer dtype of the array.
+    """
     result = materialize(value, dtype)
     if result is not value and _is_index(result):
       self._note_entries(result, self.entries(value))
     return result
 
   def note_concatenated(self, result: Array, values: Sequence[Array], max_rank: int = 1) -> Array:
-    """Returns `result`, whose elements are those of `values` in the same order; known if its entries are."""
+    """Returns `result`, whose elements are those of `values` in the same order; known if its entries are.
+
+    Args:
+      result: a traced array of signed integers; of others nothing is noted.
+      values: known or traced arrays of integers.
+      max_rank: note nothing of a result of more dimensions.
+    """
     if not _is_index(result, max_rank):
       return result
     parts = [self._find_entries(value) for value in values]
@@ -158,7 +169,12 @@ class IntegerFacts:
     return self.with_entries(result, tuple(entry for part in parts if part is not None for entry in part))
 
   def note_interleaved(self, result: Array, values: Sequence[Array]) -> Array:
-    """Returns the matrix `result`, whose columns are the vectors `values`; known if its entries are."""
+    """Returns the matrix `result`, whose columns are the vectors `values`; known if its entries are.
+
+    Args:
+      result: `[n, len(values)]`, signed integers.
+      values: vectors of length `n`, known or traced.
+    """
     if not _is_index(result, max_rank=2):
       return result
     parts = [self._find_entries(value) for value in values]
@@ -168,7 +184,14 @@ class IntegerFacts:
     return self.with_entries(result, tuple(entry for row in zip(*columns, strict=True) for entry in row))
 
   def combined(self, result: Array, x: Array, y: Array, sign: int = 1) -> Array:
-    """Returns `result`, which is `x + sign * y`; known if its entries are."""
+    """Returns `result`, which is `x + sign * y`; known if its entries are.
+
+    Args:
+      result: signed integers of rank 0 or 1, the shape to which `x` and `y` broadcast; of others nothing is known.
+      x: known or traced.
+      y: known or traced.
+      sign: 1 for a sum, -1 for a difference.
+    """
     self._note_sum(result, x, y, sign)
     if not _is_index(result):
       return result
@@ -178,7 +201,13 @@ class IntegerFacts:
     return self.with_entries(result, tuple(a.plus(b, sign) for a, b in zip(first, second, strict=True)))
 
   def scaled(self, result: Array, x: Array, y: Array) -> Array:
-    """Returns `result`, which is `x * y`, and notes its entries if one factor is known."""
+    """Returns `result`, which is `x * y`, and notes its entries if one factor is known.
+
+    Args:
+      result: signed integers of rank 0 or 1, the shape to which `x` and `y` broadcast; of others nothing is noted.
+      x: known or traced.
+      y: known or traced. If both factors are traced, nothing is noted.
+    """
     if not _is_index(result):
       return result
     if is_known(x):
@@ -191,7 +220,12 @@ class IntegerFacts:
     return self.with_entries(result, tuple(zero.plus(e, factor) for e, factor in zip(entries, factors, strict=True)))
 
   def product(self, result: Array, x: Array) -> Array:
-    """Returns the scalar `result`, the product of the vector `x`, and notes its factors if at most one is traced."""
+    """Returns the scalar `result`, the product of the vector `x`, and notes its factors if at most one is traced.
+
+    Args:
+      result: a scalar of a signed integer dtype.
+      x: a vector of dimensions, known or traced.
+    """
     entries = self._find_entries(x) if _is_index(result) and result.ndim == 0 else None
     if entries is None or any(not isinstance(entry.offset, int) for entry in entries):
       return result
@@ -202,7 +236,13 @@ class IntegerFacts:
     return self.with_entries(result, (Affine((), 0).plus(traced[0] if traced else Affine((), 1), factor),))
 
   def selected(self, result: Array, vector: Array, positions: Sequence[int]) -> Array:
-    """Returns `result`, whose elements are those of a vector at known positions; known if these entries are."""
+    """Returns `result`, whose elements are those of a vector at known positions; known if these entries are.
+
+    Args:
+      result: the selected elements, as many as positions.
+      vector: the vector that was indexed.
+      positions: an index into `vector` for each element of the result.
+    """
     self._note_same_range(result, vector)
     entries = self._entries_by_array(vector)
     if entries is None or not _is_index(result):
@@ -210,7 +250,12 @@ class IntegerFacts:
     return self.with_entries(result, tuple(entries[position] for position in positions))
 
   def with_entries(self, result: Array, entries: tuple[Affine, ...]) -> Array:
-    """Returns `result`, whose elements are `entries`; as a known array if they are."""
+    """Returns `result`, whose elements are `entries`; as a known array if they are.
+
+    Args:
+      result: an array of integers; returned unchanged if it is known.
+      entries: what each element is, in row-major order.
+    """
     if is_known(result):
       return result
     if all(entry.is_known and isinstance(entry.offset, int) for entry in entries):
@@ -221,7 +266,14 @@ class IntegerFacts:
     return result
 
   def note_range(self, x: Array, low: int, high: int, *, is_certain: bool = True) -> None:
-    """Notes that all elements of a traced array lie between two integers, ends included."""
+    """Notes that all elements of a traced array lie between two integers, ends included.
+
+    Args:
+      x: an array of integers; of a known one nothing is noted.
+      low: the least value that is possible.
+      high: the greatest value that is possible.
+      is_certain: false if the bound is that of a size which the user gave, and which a check at run time compares.
+    """
     if not is_known(x):
       self._ranges.set(x, _Range(low, high, is_certain))
 
@@ -245,21 +297,38 @@ class IntegerFacts:
     return (int(range_.high), range_.is_certain) if np.isfinite(range_.high) else None
 
   def minimum(self, result: Array, x: Array, y: Array) -> Array:
-    """Returns `result`, which is `min(x, y)`; as a known value if only one value is possible."""
+    """Returns `result`, which is `min(x, y)`; as a known value if only one value is possible.
+
+    Args:
+      result: a traced scalar of an integer dtype; others are returned unchanged.
+      x: a scalar.
+      y: a scalar.
+    """
     if not all(map(_is_integer_scalar, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
     return self._within(result, _Range(min(a.low, b.low), min(a.high, b.high), a.is_certain and b.is_certain))
 
   def maximum(self, result: Array, x: Array, y: Array) -> Array:
-    """Returns `result`, which is `max(x, y)`; as a known value if only one value is possible."""
+    """Returns `result`, which is `max(x, y)`; as a known value if only one value is possible.
+
+    Args:
+      result: a traced scalar of an integer dtype; others are returned unchanged.
+      x: a scalar.
+      y: a scalar.
+    """
     if not all(map(_is_integer_scalar, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
     return self._within(result, _Range(max(a.low, b.low), max(a.high, b.high), a.is_certain and b.is_certain))
 
   def cast(self, result: Array, x: Array) -> Array:
-    """Returns `result`, which is `x` in another dtype; as a known value if only one value is possible."""
+    """Returns `result`, which is `x` in another dtype; as a known value if only one value is possible.
+
+    Args:
+      result: the array after the cast.
+      x: the array before it. Its range holds for the result only if the dtype of the result holds all of the range.
+    """
     if x.ndim and jnp.issubdtype(result.dtype, jnp.integer):
       self._note_same_range(result, x)
     if jnp.issubdtype(x.dtype, jnp.signedinteger):
@@ -271,7 +340,12 @@ class IntegerFacts:
     return self._within(result, range_) if limits.min <= range_.low <= range_.high <= limits.max else result
 
   def largest(self, result: Array, x: Array) -> Array:
-    """Returns the scalar `result`, the largest element of `x`."""
+    """Returns the scalar `result`, the largest element of `x`.
+
+    Args:
+      result: a traced scalar of an integer dtype; others are returned unchanged.
+      x: an array of any rank, which may be empty.
+    """
     range_ = None if is_known(x) else self._ranges.get(x)
     if range_ is None or not _is_integer_scalar(result):
       return result

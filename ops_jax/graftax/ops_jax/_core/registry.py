@@ -224,6 +224,10 @@ def lowering(op: str, *, int64_pairs: bool = False) -> Lowering | None:
   Args:
     op: TensorFlow's op name.
     int64_pairs: return the lowering that accepts 64-bit integers as `Int64Pair`.
+
+  Example:
+    >>> [parameter.name for parameter in lowering("Cumsum").inputs]
+    ['x', 'axis']
   """
   _load_lowerings()
   registration = (_PAIR_REGISTRATIONS if int64_pairs else _REGISTRATIONS).get(op)

@@ -319,6 +319,11 @@ class _ReadOnly:
 def check_results(results: Iterable[Value], budget: Budget, where: str) -> None:
   """Checks the sizes of arrays among results; anything else, such as a list, is made of arrays that were checked.
 
+  Args:
+    results: values of any kind that an op returned. A symbolic size is not checked; a bounded one counts as its bound.
+    budget: what is left of the limits. Arrays that are not traced are counted in `known_bytes`.
+    where: the beginning of the error message: op, node and function.
+
   Raises:
     LimitExceededError: an array is too large.
   """

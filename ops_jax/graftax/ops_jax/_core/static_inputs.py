@@ -76,6 +76,10 @@ def static_value(value: Value, static_type: Any, what: str) -> Any:
 
   Raises:
     StaticInputError: the value is traced, or does not have the type.
+
+  Example:
+    >>> static_value(np.array([2, 3]), tuple[int, ...], "input 'shape'")
+    (2, 3)
   """
   traced = [leaf for leaf in jax.tree.leaves(value) if isinstance(leaf, jax.core.Tracer)]
   if traced:

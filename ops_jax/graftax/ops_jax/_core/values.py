@@ -118,7 +118,16 @@ def namespace(*values: Value) -> Namespace:
 
 
 def shape_vector(dims: Iterable[int | Any], dtype: Any = np.int32) -> np.ndarray:
-  """Returns the dimensions of a shape as `[rank]` of `dtype`, or of dtype object if a dimension is symbolic."""
+  """Returns the dimensions of a shape as `[rank]` of `dtype`, or of dtype object if a dimension is symbolic.
+
+  Args:
+    dims: integers or symbolic dimensions.
+    dtype: the integer dtype of the vector if all dimensions are integers.
+
+  Example:
+    >>> shape_vector((2, 3))
+    array([2, 3], dtype=int32)
+  """
   dims = tuple(dims)
   if all(isinstance(d, (int, np.integer)) for d in dims):
     return np.array(dims, dtype)
@@ -128,7 +137,15 @@ def shape_vector(dims: Iterable[int | Any], dtype: Any = np.int32) -> np.ndarray
 
 
 def materialize(value: Value, dtype: Any = np.int32) -> Value:
-  """Converts a value with symbolic dimensions to a traced array of `dtype`; returns any other value unchanged."""
+  """Converts a value with symbolic dimensions to a traced array of `dtype`; returns any other value unchanged.
+
+  Args:
+    value: any value. Known values without symbolic dimensions and traced values are returned unchanged.
+    dtype: the integer dtype of the array.
+
+  Returns:
+    A traced array of the shape of `value`.
+  """
   if not is_symbolic(value):
     return value
   return stack_dims(value, dtype)

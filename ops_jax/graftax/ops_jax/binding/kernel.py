@@ -112,7 +112,13 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
 
 
 def context_kernel(where: str, function: Callable[..., Any]) -> Kernel:
-  """Returns a kernel that calls `function(context, *inputs)`, for a node that has no lowering of its own."""
+  """Returns a kernel that calls `function(context, *inputs)`, for a node that has no lowering of its own.
+
+  Args:
+    where: op, node and function, for messages.
+    function: gets the evaluator at the node, and the node's inputs in order. It returns what a lowering returns: the
+      output, or a tuple of outputs.
+  """
   return Kernel(where, (), CallLowering(function, {}, needs_context=True))
 
 

@@ -53,7 +53,12 @@ class BoundedCall:
     return self.context.facts
 
   def dtype(self, attr: str, default: DTypeLike) -> np.dtype:
-    """Returns the dtype that an attribute gives a result, as JAX has it."""
+    """Returns the dtype that an attribute gives a result, as JAX has it.
+
+    Args:
+      attr: the name of an attribute that holds a dtype, such as "out_type".
+      default: the dtype if the op has no such attribute.
+    """
     declared = self.attrs.get(attr)
     return canonical_dtype(default if declared is None else declared.numpy)
 
@@ -62,15 +67,37 @@ class BoundedCall:
     return self.run(self.context, inputs)[0]
 
   def filled(self, value: Value, neutral: Any) -> jax.Array:
-    """Returns an input as a padded array with `neutral` in place of the padding."""
+    """Returns an input as a padded array with `neutral` in place of the padding.
+
+    Args:
+      value: an input, of bounded size or not; any dtype.
+      neutral: a scalar that does not change the op's result, such as 0 in a sum. It is cast to the dtype of `value`.
+
+    Returns:
+      An array whose sizes are the bounds.
+    """
     return filled(as_bounded(value), neutral)
 
   def marked(self, result: jax.Array, *inputs: Value) -> jax.Array:
-    """Returns a result of inputs; NaN, an extreme integer or true if the data of an input exceeded a bound."""
+    """Returns a result of inputs; NaN, an extreme integer or true if the data of an input exceeded a bound.
+
+    Args:
+      result: the result, any dtype.
+      *inputs: the node's inputs that it was computed from. Those of ordinary arrays never mark it.
+    """
     return poisoned(result, any_overflow(*inputs))
 
   def static(self, value: Value, kind: Any, name: str) -> Any:
-    """Returns an input that must be known while tracing."""
+    """Returns an input that must be known while tracing.
+
+    Args:
+      value: the input.
+      kind: a type such as `int` or `tuple[int, ...]`, see `static_value`.
+      name: the name of the op's input, for the message.
+
+    Raises:
+      StaticInputError: the input depends on traced data, or does not have the type.
+    """
     return static_value(value, kind, f"{self.where}: input {name!r}")
 
   def refuse(self, why: str) -> NoReturn:
@@ -114,7 +141,16 @@ class BoundedCall:
   def made(
     self, padded: Array, lengths: Sequence[jax.Array | None], may_overflow: bool = False
   ) -> BoundedArray | jax.Array:
-    """Returns a result of bounded size, and notes the bounds of its lengths."""
+    """Returns a result of bounded size, and notes the bounds of its lengths.
+
+    Args:
+      padded: the result at its largest size.
+      lengths: for each axis, an integer scalar that counts the valid elements, or None if all are valid.
+      may_overflow: whether a length may be larger than the axis, in which case the data were cut off.
+
+    Returns:
+      An ordinary array if all lengths are None.
+    """
     if all(length is None for length in lengths):
       return jnp.asarray(padded)
     for length, size in zip(lengths, padded.shape, strict=True):

@@ -58,7 +58,12 @@ def as_int64_pair(value: Any, dtype: Any = None) -> Int64Pair:
 
 
 def to_jax_exactly(value: Any) -> Value:
-  """Converts a numpy array to a JAX array, or to an `Int64Pair` if JAX would truncate its values."""
+  """Converts a numpy array to a JAX array, or to an `Int64Pair` if JAX would truncate its values.
+
+  Example:
+    >>> type(to_jax_exactly(np.int64([1, 2]))).__name__, type(to_jax_exactly(np.int64([2**40]))).__name__
+    ('ArrayImpl', 'Int64Pair')
+  """
   return jnp.asarray(value) if fits_jax_dtype(value) else as_int64_pair(value)
 
 
