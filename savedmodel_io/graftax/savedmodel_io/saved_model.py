@@ -170,11 +170,26 @@ class SavedModel(ModelParts):
   def program(
     self, entry: str | Signature | RestoredFunction | None = None, /, *specs: Any, **named_specs: Any
   ) -> Program:
-    """Returns the `Program` that `convert` converts, for `graftax.convert.convert_subgraph`."""
+    """Returns the `Program` that `convert` converts, for `graftax.convert.convert_subgraph`.
+
+    Args:
+      entry: as for `convert`.
+      *specs: as for `convert`.
+      **named_specs: as for `convert`.
+
+    Raises:
+      UnknownSignatureError: the model has neither a signature nor a function of that name; the message lists them.
+      AmbiguousFunctionError: the specs fit none of the function's traces, or none were given to choose among several.
+      ConversionError: the function takes, returns or captures something that JAX cannot hold.
+    """
     return program_from_entry(self, self.default_entry if entry is None else entry, specs, named_specs)
 
   def program_from_trace(self, function: RestoredFunction, trace: int) -> Program:
     """Returns one trace of one of `model.functions` as a `Program`; `program` returns the trace that a call chooses.
+
+    Args:
+      function: an entry of `functions` of this model.
+      trace: the position in `function.concrete_functions`; negative ones count from the end.
 
     Raises:
       UnknownSignatureError: it is a function of another model.

@@ -231,6 +231,14 @@ def read_checkpoint(
 
   Raises:
     as `CheckpointReader` and its `read`.
+
+  Example:
+    >>> import tempfile
+    >>> from graftax.savedmodel_io import read_checkpoint, write_checkpoint
+    >>> prefix = os.path.join(tempfile.mkdtemp(), "step-10")
+    >>> write_checkpoint(prefix, {"dense/bias": np.zeros(2, np.float32)})
+    >>> read_checkpoint(prefix)["dense/bias"].tolist()
+    [0.0, 0.0]
   """
   reader = CheckpointReader(path_prefix, verify=verify, limits=limits, copy=copy, allow_files_in=allow_files_in)
   return dict(reader)

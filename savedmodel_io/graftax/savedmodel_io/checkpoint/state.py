@@ -26,6 +26,14 @@ def latest_checkpoint(directory: str | os.PathLike[str], *, allow_files_in: Fold
     DamagedCheckpointError: the file does not name a checkpoint.
     UnsafeFileError: the file names a checkpoint in another folder, or is itself a link to one.
 
+  Example:
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = Path(folder, "checkpoint").write_text('model_checkpoint_path: "step-10"')
+    >>> os.path.basename(latest_checkpoint(folder))
+    'step-10'
+
   Differs from TF: a missing or unreadable file is an error, not None. If the file names a checkpoint in another folder,
   as it does after the folder was moved or copied, the checkpoint of that name in the folder is meant.
   """
@@ -54,6 +62,24 @@ def checkpoint_paths(directory: str | os.PathLike[str], *, allow_files_in: Folde
   """Returns the path prefixes of all checkpoints that the folder's `checkpoint` file still lists, oldest first.
 
   Those that lie neither in the folder nor in `allow_files_in` are left out.
+
+  Args:
+    directory: folder with a `checkpoint` file, as `tf.train.CheckpointManager` and `tf.train.Saver` write it.
+    allow_files_in: other folders in which listed checkpoints may lie.
+
+  Raises:
+    CheckpointNotFoundError: there is no `checkpoint` file.
+    DamagedCheckpointError: the file does not name a checkpoint.
+    UnsafeFileError: the file is a link to another folder.
+
+  Example:
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.mkdtemp()
+    >>> lines = ['model_checkpoint_path: "step-2"', *(f'all_model_checkpoint_paths: "step-{n}"' for n in (1, 2))]
+    >>> _ = Path(folder, "checkpoint").write_text("\\n".join(lines))
+    >>> [os.path.basename(path) for path in checkpoint_paths(folder)]
+    ['step-1', 'step-2']
   """
   own = ModelFolder.of(directory, allow_files_in)
   return tuple(

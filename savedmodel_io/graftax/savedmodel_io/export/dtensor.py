@@ -93,7 +93,12 @@ def initialize_dtensor(reset_context: bool = False) -> None:
 
 
 def dtensor_initialized() -> bool:
-  """Returns whether `initialize_dtensor` was called."""
+  """Returns whether `initialize_dtensor` was called.
+
+  Example:
+    >>> dtensor_initialized()
+    False
+  """
   return _SYSTEM.is_initialized
 
 

@@ -132,6 +132,10 @@ class ExportManager:
   def load(self, model_path: str | os.PathLike[str], **kwargs: Any) -> Any:
     """Returns `tf.saved_model.load(model_path, **kwargs)`.
 
+    Args:
+      model_path: the folder of a SavedModel.
+      **kwargs: those of `tf.saved_model.load`, such as `tags` and `options`.
+
     Raises:
       LibraryNotFoundError: TensorFlow is not installed; `graftax.savedmodel_io.load` does not need it.
     """

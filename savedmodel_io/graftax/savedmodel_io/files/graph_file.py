@@ -32,7 +32,12 @@ _OTHER_FILES = {
 
 
 def is_graph_file(path: str | os.PathLike[str]) -> bool:
-  """Returns whether a path has the name of a file that `load` reads: `.pb`, `.pbtxt` or `.meta`."""
+  """Returns whether a path has the name of a file that `load` reads: `.pb`, `.pbtxt` or `.meta`.
+
+  Example:
+    >>> is_graph_file("no/such/file.pb")
+    False
+  """
   name = os.path.basename(path)
   return os.path.isfile(path) and name.endswith((*_GRAPH_SUFFIXES, *_META_SUFFIXES))
 

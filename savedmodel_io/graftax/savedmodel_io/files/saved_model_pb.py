@@ -46,7 +46,12 @@ _FILE = "the file of the SavedModel"
 
 
 def is_saved_model(path: str | os.PathLike[str]) -> bool:
-  """Returns whether a folder holds a SavedModel, by its file names alone."""
+  """Returns whether a folder holds a SavedModel, by its file names alone.
+
+  Example:
+    >>> is_saved_model("no/such/folder")
+    False
+  """
   return any(os.path.isfile(os.path.join(path, name)) for name in (_BINARY, _TEXT, _CHUNKED))
 
 

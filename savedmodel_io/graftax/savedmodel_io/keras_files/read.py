@@ -65,6 +65,14 @@ def read_weights(
     LimitExceededError: the file asks for more memory than the limits allow.
     UnsafeWeightsError: a Keras file refers to other files, or claims to hold more than it does.
     SavedModelError, CheckpointError: what `load` and `read_checkpoint` raise.
+
+  Example:
+    >>> import tempfile
+    >>> from graftax.savedmodel_io import write_checkpoint
+    >>> prefix = os.path.join(tempfile.mkdtemp(), "step-10")
+    >>> write_checkpoint(prefix, {"dense/bias": np.zeros(2, np.float32)})
+    >>> list(read_weights(prefix))
+    ['dense/bias']
   """
   file = os.fspath(path)
   if is_keras_file(file):

@@ -105,6 +105,10 @@ class Matching:
   def choose(self, name: str, option: int) -> "Matching":
     """Returns the matching with one of the options of an ambiguous parameter of the target.
 
+    Args:
+      name: a key of `ambiguous`.
+      option: the position in `ambiguous[name].options`, from 0.
+
     Raises:
       MatchError: the parameter is not ambiguous, or has fewer options.
     """
@@ -178,7 +182,15 @@ class Matching:
     tolerance: float = _SAME,
     perturb: bool = True,
   ) -> "Callable[[Matching], Comparison]":
-    """Returns a function that checks matchings of the same target as `check` does, and compiles both functions once."""
+    """Returns a function that checks matchings of the same target as `check` does, and compiles both functions once.
+
+    Args:
+      fn: the converted function, or `fn(params, *args)`.
+      target_fn: `target_fn(model, *args)`, where `model` is what `apply` returns. Its outputs have the form of `fn`'s.
+      *args: the data on which each matching is checked; its shapes are fixed here.
+      tolerance: the largest difference that counts as none, relative to the largest number.
+      perturb: whether to add noise to all parameters, on both sides; see `check`.
+    """
     values = perturbed(self._params, _roles(self._sources)) if perturb else dict(self._params)
     functions = trace_functions(fn, self._params, target_fn, self._target, args)
     compare = comparer(functions, values, self._sources, read_layers(self._target.arrays), tolerance)

@@ -118,6 +118,13 @@ def read_orbax(
     ParameterFileError: the folder is damaged or something else.
     ParameterNameError: two arrays get the same name.
     CastError, ShardingError: the arguments contradict themselves or the checkpoint.
+
+  Example:
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "step-10")
+    >>> write_orbax(path, {"dense/bias": np.zeros(2, np.float32)})
+    >>> read_orbax(path)["dense/bias"].shape
+    (2,)
   """
   with optional_library("read_orbax", _EXTRA):
     import orbax.checkpoint as ocp

@@ -131,6 +131,13 @@ def read_safetensors(
     CheckpointNotFoundError: there is no such file.
     ParameterFileError: the file is damaged or something else, or has a dtype that cannot be read.
     CastError, ShardingError: the arguments contradict themselves or the file.
+
+  Example:
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "params.safetensors")
+    >>> write_safetensors(path, {"dense/kernel": np.ones((2, 3), np.float32)})
+    >>> read_safetensors(path, dtype="bfloat16")["dense/kernel"].dtype
+    dtype(bfloat16)
   """
   with optional_library("read_safetensors", _EXTRA):
     from safetensors import SafetensorError, safe_open

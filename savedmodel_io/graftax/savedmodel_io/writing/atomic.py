@@ -48,6 +48,16 @@ def new_file(path: Path) -> Iterator[Path]:
     MissingFolderError: a part of the path in front of the name is a file.
     IsADirectoryError: `path` is a folder.
     PermissionError: the system does not let `path` be replaced. Windows refuses while any program has it open.
+
+  Example:
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "labels.txt")
+    >>> with new_file(path) as unfinished:
+    ...   _ = unfinished.write_text("cat")
+    ...   path.exists()
+    False
+    >>> path.read_text()
+    'cat'
   """
   check_new_file(path)
   with scratch_folder(path) as scratch:
@@ -74,6 +84,16 @@ def new_folder(path: Path, *, replaces: str | None = None, how_to_replace: str =
     OutputExistsError: `path` exists, is not an empty folder, and may not be replaced.
     MissingFolderError: a part of the path in front of the name is a file.
     PermissionError: the system does not let `path` be replaced. Windows refuses while a file in it is open.
+
+  Example:
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "model")
+    >>> with new_folder(path) as unfinished:
+    ...   _ = (unfinished / "labels.txt").write_text("cat")
+    ...   path.exists()
+    False
+    >>> (path / "labels.txt").read_text()
+    'cat'
   """
   check_new_folder(path, replaces=replaces, how_to_replace=how_to_replace)
   with scratch_folder(path) as scratch:
@@ -125,7 +145,18 @@ def check_new_file(path: Path) -> None:
 
 
 def check_new_folder(path: Path, *, replaces: str | None = None, how_to_replace: str = _OVERWRITE) -> None:
-  """Returns if `new_folder` could make `path`; to be called before long work."""
+  """Returns if `new_folder` could make `path`; to be called before long work.
+
+  Args:
+    path: the folder to write. An empty folder may be there.
+    replaces: a file name, such as that of a model's graph. A folder at `path` that holds such a file may be replaced.
+      If None, no folder may be.
+    how_to_replace: what the error advises if `path` exists.
+
+  Raises:
+    OutputExistsError: `path` exists, is not an empty folder, and may not be replaced.
+    MissingFolderError: a part of the path in front of the name is a file.
+  """
   _check_parent(path)
   if not path.exists() or (path.is_dir() and not any(path.iterdir())):
     return
