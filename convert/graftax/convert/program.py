@@ -8,7 +8,15 @@ import numpy as np
 from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.convert.variable import PlacedVariable, Variable
-from graftax.graphdef_ir import Function, FunctionLibrary, ModelFolder, OpSignatures, TensorRef, UnsafeFileError
+from graftax.graphdef_ir import (
+  Function,
+  FunctionLibrary,
+  ModelFolder,
+  OpSignatures,
+  TensorRef,
+  UnsafeFileError,
+  validate_reachable,
+)
 from graftax.ops_jax import ResourceHandle
 
 __all__ = [
@@ -22,6 +30,7 @@ __all__ = [
   "StringVariable",
   "UnavailableCapture",
   "UnsafeCapture",
+  "validated",
 ]
 
 
@@ -171,3 +180,16 @@ class Program:
       f"Program({self.name!r}, {len(self.function.nodes)} nodes, {len(self.library)} functions, "
       f"{len(self.variables)} variables {shown(self.variables)})"
     )
+
+
+def validated(program: Program) -> Program:
+  """Returns a program whose nodes were all validated, those of gradients included.
+
+  Raises:
+    GraphError: a node, or a function that is called, is not well-formed.
+  """
+  if program.is_validated:
+    return program
+  gradients = [gradient.function for gradient in program.gradients.values()]
+  validate_reachable(program.function, program.library, program.signatures, gradients)
+  return dataclasses.replace(program, is_validated=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graftax.convert.errors import ConversionError
 from graftax.convert.planning.custom_gradient import attach_custom_gradients
 from graftax.convert.planning.effects import EffectAnalysis
-from graftax.convert.program import Program
+from graftax.convert.program import Program, validated
 from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import (
@@ -33,7 +33,7 @@ from graftax.graphdef_ir import (
 )
 from graftax.graphdef_ir.errors import UnknownOpError
 
-__all__ = ["TensorNames", "cut", "inlined"]
+__all__ = ["TensorNames", "cut", "inlined", "with_inlined_calls"]
 
 # One tensor name, several for positional arguments, or a dict from argument name to tensor name.
 TensorNames = str | Sequence[str] | Mapping[str, str]
@@ -58,6 +58,18 @@ def inlined(program: Program, limits: Limits | Budget | None = None) -> Function
   return inline_calls(attached(program.function), bodies, signatures=program.signatures, limits=limits)
 
 
+def with_inlined_calls(program: Program, limits: Limits | Budget | None = None) -> Program:
+  """Returns the program with its calls inlined; its nodes are validated before.
+
+  They cannot be validated afterwards: an IdentityN node with a custom gradient then has the tensors that the gradient
+  captures as inputs, besides those that its attributes declare.
+
+  Raises:
+    GraphError: a node is not well-formed, or the calls cannot be inlined.
+  """
+  return dataclasses.replace(validated(program), function=inlined(program, limits), is_validated=True)
+
+
 def cut(program: Program, inputs: TensorNames | None, outputs: TensorNames | None = None) -> Program:
   """Returns the part of a program that computes `outputs` from `inputs`.
 
@@ -77,7 +89,8 @@ def cut(program: Program, inputs: TensorNames | None, outputs: TensorNames | Non
   if len(set(feeds)) < len(feeds):
     raise ConversionError(f"{program.name}: an input is given twice in {inputs!r}; expected each tensor once.")
   fetches = None if outputs is None else [_parse(name, program) for name in _flat(outputs)]
-  whole = _with_tensors(program, [*feeds, *(fetches or ())])
+  program = _with_tensors(program, [*feeds, *(fetches or ())])
+  whole = program.function
   specs = [_spec(ref, whole, program) for ref in feeds]
   _check_types_of_inputs(feeds, specs, whole, program)
   fetched = _fetch(whole, fetches, program)
@@ -115,17 +128,17 @@ def _parse(name: str, program: Program) -> TensorRef:
     raise ConversionError(f"{program.name}: {e}") from e
 
 
-def _with_tensors(program: Program, refs: Sequence[TensorRef]) -> Function:
-  """Returns the program's function, with its calls inlined if some of the tensors are in called functions."""
-  function = program.function
-  missing = _missing(function, refs)
+def _with_tensors(program: Program, refs: Sequence[TensorRef]) -> Program:
+  """Returns the program, with its calls inlined if some of the tensors are in called functions."""
+  missing = _missing(program.function, refs)
   if missing:
-    function = inlined(program)
-    missing = _missing(function, refs)
+    program = with_inlined_calls(program)
+    missing = _missing(program.function, refs)
   if missing:
+    function = program.function
     known = [*(parameter.name for parameter in function.parameters), *(node.name for node in function.nodes)]
     raise ConversionError(f"{program.name}: has no tensors {shown(missing)}{_similar(missing, known)}")
-  return function
+  return program
 
 
 def _missing(function: Function, refs: Iterable[TensorRef]) -> list[str]:

@@ -19,10 +19,10 @@ from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.preflight import check_files
 from graftax.convert.planning.size_bounds import check_max_sizes, names_with_max_size
-from graftax.convert.program import Program
+from graftax.convert.program import Program, validated
 from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure, flatten_call
-from graftax.convert.subgraph import cut, inlined
+from graftax.convert.subgraph import cut, with_inlined_calls
 from graftax.convert.variable import Variable
 from graftax.graphdef_ir import DType, Function, Limits, Result, TensorRef, ancestors
 from graftax.ops_jax import MissingOp, UnsupportedOpError, Value, as_int64_pair, canonical_dtype, fits_jax_dtype
@@ -176,8 +176,8 @@ def split_program(
     ControlFlowError: TF1 control flow in the program does not form conditionals and loops.
   """
   limits = (options or current_options()).limits
-  functional = with_functional_control_flow(program, limits)
-  flat = with_segment_sizes(dataclasses.replace(functional, function=inlined(functional, limits)))
+  functional = with_functional_control_flow(validated(program), limits)
+  flat = with_segment_sizes(with_inlined_calls(functional, limits))
   parts = find_parts(flat, flat.function)
   _check(flat, parts.on_host if make_head is plan_host_function else parts.on_host & parts.in_tail)
   head, tail = _head_program(flat, parts), _tail_program(flat, parts)

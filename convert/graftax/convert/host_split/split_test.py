@@ -13,10 +13,12 @@ from graftax.convert import (
   StringTable,
   UnavailableCapture,
   convert_program,
+  jax_program,
   split_program,
 )
 from graftax.convert.host_split.carriers import KnownArray, PackedStrings
 from graftax.graphdef_ir import DType, FunctionLibrary, FunctionRef, Result, TensorRef
+from graftax.graphdef_ir.errors import ArityError
 from graftax.ops_jax import UnsupportedOpError
 from graftax.testing.graph_builders import const, function, node, program
 
@@ -184,3 +186,21 @@ def test_strings_survive_packing():
   assert packed.unpack().tolist() == strings.tolist()
   empty = np.zeros((0, 2), object)
   assert PackedStrings.pack(empty).unpack().shape == (0, 2)
+
+
+def test_a_function_with_a_custom_gradient_that_captures_tensors_is_split():
+  # The derivative of sin captures x: its IdentityN node gets inputs that it does not declare.
+  split = split_program(jax_program(lambda params, x: jax.numpy.sin(x) * params["w"], [2.0], params={"w": 3.0}))
+  results = split.body(split.params, *split.head(0.0))
+  assert float(split.tail(results)) == 0.0
+
+  def total(params):
+    return split.body(params, *split.head(0.5))[0][0]
+
+  assert float(jax.grad(total)(split.params)["w"]) == pytest.approx(np.sin(0.5))
+
+
+def test_a_node_with_too_many_inputs_is_refused_before_the_parts_are_found():
+  whole = program(function("f", ["x"], [node("y", "Neg", "x", "x", T=DType.FLOAT)], ["y"]))
+  with pytest.raises(ArityError, match=r"node 'y' \(Neg\): has 2 inputs; expected 1"):
+    split_program(whole)

@@ -9,7 +9,7 @@ from graftax.convert.planning.compiled_ops import obstacle
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.parameter_uses import parameter_uses
-from graftax.convert.program import Program, UnavailableCapture, UnsafeCapture
+from graftax.convert.program import Program, UnavailableCapture, UnsafeCapture, validated
 from graftax.convert.variable import variable_name
 from graftax.graphdef_ir import (
   Function,
@@ -23,7 +23,6 @@ from graftax.graphdef_ir import (
   reachable_functions,
   referenced_functions,
   traits_of,
-  validate_reachable,
 )
 from graftax.ops_jax import lowering
 
@@ -101,9 +100,7 @@ def preflight(
     LibraryNotFoundError: the fallback is "tensorflow", some ops need it, and TensorFlow is not installed.
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
   """
-  if not program.is_validated:
-    gradients = [gradient.function for gradient in program.gradients.values()]
-    validate_reachable(program.function, program.library, program.signatures, gradients)
+  program = validated(program)
   _check_parameters(program)
   reached = reachable_functions(program.function, program.library)
   num_stored = len(program.function.nodes) + sum(len(program.library[name].nodes) for name in reached)
