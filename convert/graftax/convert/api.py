@@ -55,6 +55,21 @@ def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFuncti
     UnsupportedOpError: some ops have no lowering; the message lists all of them.
     ConversionError: `tf_func` cannot be converted, or the arguments do not fit it.
     LibraryNotFoundError: TensorFlow is not installed, and `tf_func` is a live function.
+
+  Example:
+    >>> import numpy as np
+    >>> from graftax.convert import convert
+    >>> graph = b'''
+    ... node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    ... node { name: "w" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } }
+    ...        attr { key: "shape" value { shape {} } } }
+    ... node { name: "read" op: "ReadVariableOp" input: "w" attr { key: "dtype" value { type: DT_FLOAT } } }
+    ... node { name: "y" op: "Mul" input: "x" input: "read" attr { key: "T" value { type: DT_FLOAT } } }
+    ... '''
+    >>> fn, params = convert(graph, inputs="x", outputs="y", variables={"w": np.float32(3)})
+    >>> outputs, new_params = fn(params, 2.0)
+    >>> float(outputs)
+    6.0
   """
   return convert_program(program_from(tf_func, args, kwargs))
 
@@ -90,6 +105,17 @@ def convert_subgraph(
     ConversionError: the function does not have a tensor of that name, an input is missing, or `convert` would raise it
       for the whole function.
     UnsupportedOpError: the part has ops without a lowering.
+
+  Example:
+    >>> from graftax.convert import convert_subgraph
+    >>> graph = b'''
+    ... node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    ... node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+    ... node { name: "z" op: "Square" input: "y" attr { key: "T" value { type: DT_FLOAT } } }
+    ... '''
+    >>> fn, _ = convert_subgraph(graph, "y", "z", kwargs={"inputs": "x", "outputs": "z"})
+    >>> fn({}, 3.0)[0]
+    Array(9., dtype=float32)
   """
   return convert_program(cut(program_from(tf_func, args, kwargs or {}), inputs, outputs), options)
 
@@ -100,8 +126,26 @@ def convert_functional(tf_func: Any, /, *args: Any, **kwargs: Any) -> AnnotatedF
 
   The JAX function takes no parameters and returns only the outputs. See `convert` for the arguments.
 
+  Args:
+    tf_func: as for `convert`.
+    *args: example arguments, as for `convert`.
+    **kwargs: as for `convert`.
+
+  Returns:
+    `fn` with `fn(*args, rng=None, **kwargs) -> outputs`.
+
   Raises:
     ConversionError: the function has variables, or `convert` raises it.
+    UnsupportedOpError: some ops have no lowering; the message lists all of them.
+
+  Example:
+    >>> from graftax.convert import convert_functional
+    >>> graph = b'''
+    ... node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    ... node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+    ... '''
+    >>> convert_functional(graph, inputs="x", outputs="y")(2.0)
+    Array(-2., dtype=float32)
   """
   return _functional(*convert(tf_func, *args, **kwargs))
 

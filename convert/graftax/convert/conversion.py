@@ -68,6 +68,13 @@ def convert_program(
     UnsupportedOpError: some ops have no lowering, or JAX cannot hold some captures; the message lists all of them.
     ControlFlowError: the TF1 control flow in the program does not form conditionals and loops.
     ConversionError: a name in the option `max_sizes` is not that of a node or op that can use a bound.
+
+  Example:
+    >>> from graftax.convert import jax_program
+    >>> program = jax_program(lambda params, x: x * params["w"], [2.0], params={"w": 3.0})
+    >>> fn, params = convert_program(program)
+    >>> float(fn(params, 2.0)[0])
+    6.0
   """
   call = _plan(program, options or current_options(), read_checks=options is None)
   return _annotate(call), _parameters(program, call.generators)

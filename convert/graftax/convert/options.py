@@ -87,7 +87,12 @@ _overrides: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
 
 
 def current_options() -> ConvertOptions:
-  """Returns the options that a conversion would use now."""
+  """Returns the options that a conversion would use now.
+
+  Example:
+    >>> current_options().strict_shape_check
+    True
+  """
   return dataclasses.replace(_process_defaults, **_overrides.get())
 
 
@@ -108,8 +113,19 @@ def get_config(name: str) -> Any:
 def update_config(name: str, value: Any) -> None:
   """Changes the default of one option for the whole process.
 
+  Args:
+    name: a field of `ConvertOptions`.
+    value: the new default; see `ConvertOptions` for those that each option may have. Conversions that were given
+      `options=` are not affected, nor is a block of `override_config` for the same option.
+
   Raises:
     ValueError: there is no such option, or it cannot have this value.
+
+  Example:
+    >>> update_config("strict_shape_check", False)
+    >>> get_config("strict_shape_check")
+    False
+    >>> update_config("strict_shape_check", True)
   """
   global _process_defaults
   _check_value(name, value)
@@ -120,6 +136,10 @@ def update_config(name: str, value: Any) -> None:
 @contextlib.contextmanager
 def override_config(name: str, value: Any) -> Iterator[None]:
   """Changes one option inside a `with` block; other threads are not affected.
+
+  Args:
+    name: a field of `ConvertOptions`.
+    value: the value inside of the block; see `ConvertOptions` for those that each option may have.
 
   Raises:
     ValueError: there is no such option, or it cannot have this value.

@@ -174,6 +174,14 @@ def split_program(
     ConversionError: a host op stands between two parts with variables, or a name in the option `max_sizes` is not that
       of a node or op that can use a bound.
     ControlFlowError: TF1 control flow in the program does not form conditionals and loops.
+
+  Example:
+    >>> import jax
+    >>> from graftax.convert import jax_program
+    >>> split = split_program(jax_program(lambda params, x: x * params["w"], [2.0], params={"w": 3.0}))
+    >>> results = jax.jit(split.body)(split.params, *split.head(2.0))
+    >>> float(split.tail(results))
+    6.0
   """
   limits = (options or current_options()).limits
   functional = with_functional_control_flow(validated(program), limits)

@@ -21,8 +21,18 @@ __all__ = ["parameter_variables", "variable_names"]
 def variable_names(params: Any, separator: str = "/") -> tuple[str, ...]:
   """Returns the name of the variable of each leaf of a pytree: its path, such as "dense/kernel".
 
-  What TensorFlow does not allow in names becomes an underscore. A name that is then taken gets a number. `separator` is
-  written between the keys of a path.
+  What TensorFlow does not allow in names becomes an underscore. A name that is then taken gets a number.
+
+  Args:
+    params: a pytree; what its leaves are does not matter.
+    separator: written between the keys of a path.
+
+  Returns:
+    A name per leaf, in the order of `jax.tree.leaves(params)`.
+
+  Example:
+    >>> variable_names({"dense": {"kernel": 0, "bias": 1}})
+    ('dense/bias', 'dense/kernel')
   """
   taken: dict[str, None] = {}
   for path, _ in jax.tree_util.tree_leaves_with_path(params):

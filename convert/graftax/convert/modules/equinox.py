@@ -33,6 +33,14 @@ def equinox_module(
     LibraryNotFoundError: equinox is not installed.
     ParameterError: a variable has no value, or `fn` is not a converted function.
       A call raises a `VariableWriteError` if the function assigns a variable that TensorFlow trains.
+
+  Example:
+    >>> from graftax.convert import convert_program, jax_program
+    >>> program = jax_program(lambda params, x: x * params["w"], [2.0], params={"w": 3.0})
+    >>> module, state = equinox_module(*convert_program(program))
+    >>> outputs, state = module(state, 2.0)
+    >>> float(outputs), list(module.params)
+    (6.0, ['w'])
   """
   eqx, module_class = _module_class()
   return eqx.nn.make_with_state(module_class)(fn, params, eval_fn)

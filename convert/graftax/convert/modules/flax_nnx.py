@@ -30,6 +30,13 @@ def nnx_module(fn: AnnotatedFunction, params: Mapping[str, Any], eval_fn: Annota
   Raises:
     LibraryNotFoundError: flax is not installed.
     ParameterError: a variable has no value, or `fn` is not a converted function.
+
+  Example:
+    >>> from graftax.convert import convert_program, jax_program
+    >>> program = jax_program(lambda params, x: x * params["w"], [2.0], params={"w": 3.0})
+    >>> module = nnx_module(*convert_program(program))
+    >>> float(module(2.0)), list(module.variables)
+    (6.0, ['w'])
   """
   return _module_class()(fn, params, eval_fn)
 

@@ -31,6 +31,15 @@ def haiku_module(fn: AnnotatedFunction, params: Mapping[str, Any], name: str | N
     LibraryNotFoundError: haiku is not installed.
     ParameterError: `fn` is not a converted function. `init` raises it if a variable has no value.
       A call raises a `VariableWriteError` if the function assigns a variable that TensorFlow trains.
+
+  Example:
+    >>> import haiku as hk
+    >>> from graftax.convert import convert_program, jax_program
+    >>> fn, params = convert_program(jax_program(lambda params, x: x * params["w"], [2.0], params={"w": 3.0}))
+    >>> model = hk.transform_with_state(lambda x: haiku_module(fn, params, "model")(x))
+    >>> weights, state = model.init(None, 2.0)
+    >>> float(model.apply(weights, state, None, 2.0)[0])
+    6.0
   """
   return _module_class()(fn, params, name)
 

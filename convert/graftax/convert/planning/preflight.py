@@ -99,6 +99,11 @@ def preflight(
       than inputs and captures.
     LibraryNotFoundError: the fallback is "tensorflow", some ops need it, and TensorFlow is not installed.
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
+
+  Example:
+    >>> from graftax.convert import jax_program
+    >>> preflight(jax_program(lambda x: x + 1, [2.0])).unsupported_ops
+    {}
   """
   program = validated(program)
   _check_parameters(program)

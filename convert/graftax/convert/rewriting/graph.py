@@ -82,6 +82,12 @@ def rewrite_graph(
   Raises:
     ConversionError: a node cannot be rewritten, and the message names it; the cause is the error of its module. Or the
       consumer has no platforms.
+
+  Example:
+    >>> from graftax.graphdef_ir import schema
+    >>> graph = schema.GraphDef(node=[schema.NodeDef(name="x", op="NoOp")])
+    >>> rewrite_graph(graph, "tensorflow-2.16").num_lifted
+    0
   """
   (report,) = rewrite_graphs([graph], consumer, platforms=platforms, limits=limits)
   return report
@@ -94,7 +100,20 @@ def rewrite_graphs(
   platforms: Sequence[str] | None = None,
   limits: Limits | None = None,
 ) -> list[RewriteReport]:
-  """Rewrites several graphs of one file, with the same limits for all of them together; see `rewrite_graph`."""
+  """Rewrites several graphs of one file, with the same limits for all of them together; see `rewrite_graph`.
+
+  Args:
+    graphs: changed in place. After an error they are incomplete and must not be used.
+    consumer: the program that will run the graphs, see `Consumer.of`.
+    platforms: as for `rewrite_graph`.
+    limits: how much memory and time the modules of all graphs together may ask for; None is `Limits()`.
+
+  Returns:
+    A report per graph, in order.
+
+  Raises:
+    ConversionError: for the reasons listed at `rewrite_graph`.
+  """
   from graftax.xla_call_module.rewriting import SharedLimits
 
   consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer

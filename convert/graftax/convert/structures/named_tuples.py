@@ -15,6 +15,10 @@ __all__ = ["named_tuple_class", "portable"]
 def named_tuple_class(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
   """Returns a named tuple class. The same name and fields give the same class, also after unpickling elsewhere.
 
+  Args:
+    name: the name of the class. "NamedTuple" takes its place if it is not a valid name of a Python class.
+    fields: names of the attributes, in order.
+
   Raises:
     ValueError: a field name is not a valid name of a Python attribute.
 

@@ -135,6 +135,10 @@ def keyword_structure(inputs: Mapping[str, Any], defaults: Mapping[str, Any]) ->
   """Returns the structure of a function whose inputs are all passed by name.
 
   If a name is not a valid name of a Python parameter (`"input:0"`, `"class"`), its input is collected by `**inputs`.
+
+  Args:
+    inputs: nested `TensorSpec`s by name, in the order of the function's flat tensors.
+    defaults: default values of some of them. Inputs without one are required.
   """
   usable = [key for key in inputs if key.isidentifier() and not keyword.iskeyword(key)]
   kind = inspect.Parameter
@@ -281,6 +285,10 @@ def bind_names(
 
   Raises:
     TypeError: the arguments do not fit the signature.
+
+  Example:
+    >>> bind_names(inspect.signature(lambda x, *rest, y=0: None), (1, 2, 3), {})
+    {'x': 1, 'rest_0': 2, 'rest_1': 3, 'y': 0}
   """
   bound = (signature.bind_partial if partial else signature.bind)(*args, **kwargs)
   bound.apply_defaults()

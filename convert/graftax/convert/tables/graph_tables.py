@@ -51,6 +51,10 @@ def table_capture(
 
   Raises:
     InvalidInputError: there are not as many keys as values.
+
+  Example:
+    >>> table_capture("ages", np.array([1, 2]), np.array([30.0, 40.0])).maker
+    'HashTableV2'
   """
   if not keys.ndim or not values.ndim or len(keys) != len(values):
     raise InvalidInputError(

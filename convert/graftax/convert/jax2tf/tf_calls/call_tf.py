@@ -130,6 +130,11 @@ class FunctionOfVariables:
     """Returns the current values of the variables that a call with these arguments uses, by their names.
 
     If the function draws random numbers with stateful ops, "rng" is a new PRNG key, which `tf.random.set_seed` decides.
+
+    Args:
+      *args: the arguments of a call, which decide the trace of the function that is meant. Arrays count by shape and
+        dtype.
+      **kwargs: arguments by keyword, likewise.
     """
     return self._calls.variables(args, kwargs)
 
