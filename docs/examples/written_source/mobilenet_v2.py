@@ -13,24 +13,27 @@ def conv2d(x, kernel, strides=(1, 1), padding="SAME"):
     )
 
 
+def shifted(x, window, strides, padding):
+    """Yields what each cell of a window sees in images, for all its positions."""
+    x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+    batch, height, width, channels = x.shape
+    rows = (height - window[0]) // strides[0] * strides[0] + 1
+    columns = (width - window[1]) // strides[1] * strides[1] + 1
+    for i, j in np.ndindex(*window):
+        yield lax.slice(
+            x, (0, i, j, 0), (batch, i + rows, j + columns, channels), (1, *strides, 1)
+        )
+
+
 def depthwise_conv(x, kernel, strides, padding):
     """Convolves each channel. On CPUs, a sum of shifted inputs is faster."""
 
-    def shifted():
+    def added():
         filters = kernel.reshape(*kernel.shape[:2], -1)
-        padded = jnp.pad(x, ((0, 0), *padding, (0, 0)))
-        sizes = (padded.shape[1] - kernel.shape[0], padded.shape[2] - kernel.shape[1])
-        rows, columns = (
-            n // step * step + 1 for n, step in zip(sizes, strides, strict=True)
-        )
-        batch, _, _, channels = x.shape
-        steps = (1, *strides, 1)
+        inputs = shifted(x, kernel.shape[:2], strides, padding)
         terms = (
-            lax.slice(
-                padded, (0, i, j, 0), (batch, i + rows, j + columns, channels), steps
-            )
-            * filters[i, j]
-            for i, j in np.ndindex(kernel.shape[:2])
+            pixels * filters[cell]
+            for pixels, cell in zip(inputs, np.ndindex(*kernel.shape[:2]), strict=True)
         )
         return sum(terms, next(terms))
 
@@ -44,7 +47,7 @@ def depthwise_conv(x, kernel, strides, padding):
             feature_group_count=x.shape[-1],
         )
 
-    return lax.platform_dependent(cpu=shifted, default=grouped)
+    return lax.platform_dependent(cpu=added, default=grouped)
 
 
 def batch_norm(p, x):

@@ -63,6 +63,7 @@ class Loop:
 # equation, and a convolution takes several lines.
 _MIN_SIZE = 4
 _SIZES = {"call": 1.5, "conv_general_dilated": 3}
+_CONVOLUTIONS = ("conv2d_1x1", "conv2d_of_patches", "conv2d_as_product", "grouped_conv")
 
 
 class Scopes:
@@ -265,11 +266,11 @@ def _called(
 ) -> list[Equation]:
   """Returns a call of a function that has the equations, or the equations if no function is made of them."""
   calls = [e for e in equations if e.op == "call"]
-  numbered = len(calls) > 1 and all(_is_number(e.scope[-1]) for e in calls)
+  numbered = 1 < len(calls) >= len(equations) - 1 and all(_is_number(e.scope[-1]) for e in calls)
   is_wrapper = _is_number(path[-1]) and len(calls) == 1 == len(equations)
   inside = Counter(value for value in uses(Block([], equations, [])))
   has_one_result = sum(block_uses[value] > inside[value] for e in equations for value in e.outputs) == 1
-  size = sum(_SIZES.get(e.op, 1) if has_one_result else 1 for e in equations)
+  size = sum(_size(e) if has_one_result else 1 for e in equations)
   is_short = size < _MIN_SIZE or numbered or is_wrapper
   if path in dissolved or (is_short and not scopes.is_module(path)):
     return equations
@@ -386,3 +387,9 @@ def tokens(name: str) -> list[str]:
   if INSTANCE in name:
     return [name]
   return [part for part in name.split("_") if part] or [name]
+
+
+def _size(equation: Equation) -> float:
+  """Returns as how many equations one counts."""
+  is_convolution = equation.settings.get("name") in _CONVOLUTIONS
+  return _SIZES["conv_general_dilated"] if is_convolution else _SIZES.get(equation.op, 1)

@@ -19,6 +19,9 @@ SETTING = marked("setting", "")
 _SETTINGS: dict[str, dict[int | str, str]] = {
   "lax.conv_general_dilated": {2: "strides", 3: "padding", "rhs_dilation": "dilation"},
   "lax.reduce_window": {3: "window", 4: "strides", 5: "padding"},
+  "conv2d_1x1": {2: "strides"},
+  "conv2d_as_product": {2: "strides", 3: "padding"},
+  "grouped_conv": {2: "groups", 3: "strides", 4: "padding"},
   "depthwise_conv": {2: "strides", 3: "padding"},
   "sum_pool": {1: "window", 2: "strides", 3: "padding"},
   "avg_pool": {1: "window", 2: "strides", 3: "padding"},

@@ -4,6 +4,8 @@ Parts of a program that are one of them become a function of its name. Those of 
 and called.
 """
 
+from collections.abc import Iterator
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -14,13 +16,24 @@ __all__ = [
   "batch_norm",
   "batch_norm_without_scale",
   "conv2d",
+  "conv2d_1x1",
+  "conv2d_as_product",
+  "conv2d_of_patches",
   "depthwise_conv",
+  "grouped_conv",
   "keras_layer_norm",
   "layer_norm",
+  "shifted",
   "sum_pool",
 ]
 
-WRITTEN = ("conv2d", "depthwise_conv", "sum_pool", "avg_pool")
+WRITTEN = (
+  *("conv2d", "shifted", "conv2d_1x1", "conv2d_of_patches", "conv2d_as_product"),
+  *("grouped_conv", "depthwise_conv", "sum_pool", "avg_pool"),
+)
+
+
+Padding = str | tuple[tuple[int, int], ...]
 
 
 def batch_norm(x: Array, mean: Array, variance: Array, scale: Array, offset: Array, epsilon: float) -> Array:
@@ -52,25 +65,83 @@ def keras_layer_norm(x: Array, scale: Array, offset: Array, epsilon: float) -> A
   return x * scale + (-mean * scale + offset)
 
 
-def conv2d(x: Array, kernel: Array, strides: tuple[int, int] = (1, 1), padding: str = "SAME") -> Array:
+def conv2d(x: Array, kernel: Array, strides: tuple[int, int] = (1, 1), padding: Padding = "SAME") -> Array:
   """Convolves images."""
   return lax.conv_general_dilated(x, kernel, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def shifted(
+  x: Array, window: tuple[int, ...], strides: tuple[int, int], padding: tuple[tuple[int, int], ...]
+) -> Iterator[Array]:
+  """Yields what each cell of a window sees in images, for all its positions."""
+  x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+  batch, height, width, channels = x.shape
+  rows = (height - window[0]) // strides[0] * strides[0] + 1
+  columns = (width - window[1]) // strides[1] * strides[1] + 1
+  for i, j in np.ndindex(*window):
+    yield lax.slice(x, (0, i, j, 0), (batch, i + rows, j + columns, channels), (1, *strides, 1))
+
+
+def conv2d_1x1(x: Array, kernel: Array, strides: tuple[int, int] = (1, 1)) -> Array:
+  """Convolves images with windows of one pixel. On CPUs, a product is faster."""
+
+  def product() -> Array:
+    (pixels,) = shifted(x, (1, 1), strides, ((0, 0), (0, 0)))
+    channels, features = kernel.shape[2:]
+    y = lax.dot(pixels.reshape(-1, channels), kernel.reshape(channels, features))
+    return y.reshape(*pixels.shape[:3], features)
+
+  return lax.platform_dependent(cpu=product, default=lambda: conv2d(x, kernel, strides))
+
+
+def conv2d_of_patches(x: Array, kernel: Array) -> Array:
+  """Convolves images with windows that lie side by side. On CPUs, a product is faster."""
+  height, width, channels, features = kernel.shape
+
+  def product() -> Array:
+    rows, columns = x.shape[1] // height, x.shape[2] // width
+    whole = lax.slice(x, (0, 0, 0, 0), (x.shape[0], rows * height, columns * width, channels))
+    patches = whole.reshape(-1, rows, height, columns, width, channels).transpose(0, 1, 3, 2, 4, 5)
+    y = lax.dot(patches.reshape(-1, height * width * channels), kernel.reshape(-1, features))
+    return y.reshape(-1, rows, columns, features)
+
+  return lax.platform_dependent(cpu=product, default=lambda: conv2d(x, kernel, (height, width), "VALID"))
+
+
+def conv2d_as_product(x: Array, kernel: Array, strides: tuple[int, int], padding: tuple[tuple[int, int], ...]) -> Array:
+  """Convolves images. On CPUs, a product is faster if there are few windows."""
+
+  def product() -> Array:
+    cells = jnp.concatenate([*shifted(x, kernel.shape[:2], strides, padding)], -1)
+    y = lax.dot(cells.reshape(-1, cells.shape[-1]), kernel.reshape(-1, kernel.shape[-1]))
+    return y.reshape(*cells.shape[:3], -1)
+
+  return lax.platform_dependent(cpu=product, default=lambda: conv2d(x, kernel, strides, padding))
+
+
+def grouped_conv(
+  x: Array, kernel: Array, groups: int, strides: tuple[int, int], padding: tuple[tuple[int, int], ...]
+) -> Array:
+  """Convolves groups of channels. On CPUs, a convolution for each group is faster."""
+
+  def separate() -> Array:
+    parts = zip(jnp.split(x, groups, -1), jnp.split(kernel, groups, -1), strict=True)
+    return jnp.concatenate([conv2d(part, filters, strides, padding) for part, filters in parts], -1)
+
+  def together() -> Array:
+    layouts = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, kernel, strides, padding, dimension_numbers=layouts, feature_group_count=groups)
+
+  return lax.platform_dependent(cpu=separate, default=together)
 
 
 def depthwise_conv(x: Array, kernel: Array, strides: tuple[int, int], padding: tuple[tuple[int, int], ...]) -> Array:
   """Convolves each channel. On CPUs, a sum of shifted inputs is faster."""
 
-  def shifted() -> Array:
+  def added() -> Array:
     filters = kernel.reshape(*kernel.shape[:2], -1)
-    padded = jnp.pad(x, ((0, 0), *padding, (0, 0)))
-    sizes = (padded.shape[1] - kernel.shape[0], padded.shape[2] - kernel.shape[1])
-    rows, columns = (n // step * step + 1 for n, step in zip(sizes, strides, strict=True))
-    batch, _, _, channels = x.shape
-    steps = (1, *strides, 1)
-    terms = (
-      lax.slice(padded, (0, i, j, 0), (batch, i + rows, j + columns, channels), steps) * filters[i, j]
-      for i, j in np.ndindex(kernel.shape[:2])
-    )
+    inputs = shifted(x, kernel.shape[:2], strides, padding)
+    terms = (pixels * filters[cell] for pixels, cell in zip(inputs, np.ndindex(*kernel.shape[:2]), strict=True))
     return sum(terms, next(terms))
 
   def grouped() -> Array:
@@ -83,7 +154,7 @@ def depthwise_conv(x: Array, kernel: Array, strides: tuple[int, int], padding: t
       feature_group_count=x.shape[-1],
     )
 
-  return lax.platform_dependent(cpu=shifted, default=grouped)
+  return lax.platform_dependent(cpu=added, default=grouped)
 
 
 def sum_pool(
@@ -91,21 +162,14 @@ def sum_pool(
 ) -> Array:
   """Adds up the elements in windows. On CPUs, a sum of shifted inputs is faster."""
 
-  def shifted() -> Array:
-    padded = jnp.pad(x, ((0, 0), *padding, (0, 0)))
-    sizes = (padded.shape[1] - window[0], padded.shape[2] - window[1])
-    rows, columns = (n // step * step + 1 for n, step in zip(sizes, strides, strict=True))
-    batch, _, _, channels = x.shape
-    steps = (1, *strides, 1)
-    first, *others = [
-      lax.slice(padded, (0, i, j, 0), (batch, i + rows, j + columns, channels), steps) for i, j in np.ndindex(window)
-    ]
+  def added() -> Array:
+    first, *others = shifted(x, window, strides, padding)
     return sum(others, first)
 
   def reduced() -> Array:
     return lax.reduce_window(x, 0.0, lax.add, (1, *window, 1), (1, *strides, 1), ((0, 0), *padding, (0, 0)))
 
-  return lax.platform_dependent(cpu=shifted, default=reduced)
+  return lax.platform_dependent(cpu=added, default=reduced)
 
 
 def avg_pool(

@@ -189,7 +189,8 @@ def _helper(equation: Equation) -> Candidate | None:
         if conv.inputs[1:] == reshape.outputs:
           return _depthwise(conv, kernel)
       case [Equation(op="conv_general_dilated", inputs=[_, Value() as kernel]) as conv]:
-        return _depthwise(conv, kernel)
+        is_depthwise = conv.settings["feature_group_count"] == conv.inputs[0].shape[-1] > 1
+        return _depthwise(conv, kernel) if is_depthwise else _dense(conv, kernel)
       case [Equation(op="reduce_window_sum", inputs=[Value() as x]) as pool] if len(x.shape) == 4:
         names = ("window_dimensions", "window_strides", "padding")
         settings = ", ".join(text(tuple(pool.settings[name])[1:3]) for name in names)
@@ -216,6 +217,24 @@ def _depthwise(conv: Equation, kernel: Value) -> Candidate | None:
     return None
   settings = ", ".join(text(tuple(conv.settings[name])) for name in ("window_strides", "padding"))
   return Candidate(f"depthwise_conv(_0, _1, {settings})", (x, kernel))
+
+
+def _dense(conv: Equation, kernel: Value) -> Candidate | None:
+  """Returns the call of a convolution that is a product on CPUs, or one for each group."""
+  x = conv.inputs[0]
+  if not isinstance(x, Value) or not len(kernel.shape) == len(x.shape) == 4:
+    return None
+  strides, padding = (tuple(conv.settings[name]) for name in ("window_strides", "padding"))
+  groups = conv.settings["feature_group_count"]
+  if groups > 1:
+    call = f"grouped_conv(_0, _1, {groups}, {text(strides)}, {text(padding)})"
+  elif kernel.shape[:2] == (1, 1):
+    call = f"conv2d_1x1(_0, _1, {text(strides)})"
+  elif kernel.shape[:2] == strides:
+    call = "conv2d_of_patches(_0, _1)"
+  else:
+    call = f"conv2d_as_product(_0, _1, {text(strides)}, {text(padding)})"
+  return Candidate(call, (x, kernel))
 
 
 def helper_definition(name: str) -> ast.FunctionDef:

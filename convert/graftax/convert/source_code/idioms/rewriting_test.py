@@ -193,6 +193,54 @@ def test_a_depthwise_convolution_in_another_form_stays_a_choice_between_platform
   np.testing.assert_array_equal(got, jax.jit(fn)(parameters, images))
 
 
+@pytest.mark.parametrize(
+  ("images", "filters", "strides", "padding", "call"),
+  [
+    ((2, 5, 6, 3), (1, 1, 3, 4), (1, 1), "SAME", "conv2d_1x1(x, kernel)"),
+    ((2, 6, 7, 3), (1, 1, 3, 4), (2, 3), "VALID", "conv2d_1x1(x, kernel, (2, 3))"),
+    ((2, 7, 8, 3), (2, 3, 3, 4), (2, 3), "VALID", "conv2d_of_patches(x, kernel)"),
+    (
+      *((1, 6, 7, 128), (3, 2, 128, 128), (2, 1), "SAME"),
+      "conv2d_as_product(x, kernel, (2, 1), ((0, 1), (0, 1)))",
+    ),
+    (
+      *((1, 6, 7, 64), (3, 3, 32, 16), (1, 2), "SAME"),
+      "grouped_conv(x, kernel, 2, (1, 2), ((1, 1), (1, 1)))",
+    ),
+  ],
+)
+def test_convolutions_with_a_form_for_cpus_are_calls(images, filters, strides, padding, call):
+  rng = np.random.default_rng(0)
+  x, kernel = (rng.normal(size=shape).astype(np.float32) for shape in (images, filters))
+
+  def function(kernel, x):
+    return lowering("Conv2D").function(x, kernel, strides=[1, *strides, 1], padding=padding)
+
+  source = to_source(function, kernel, x)
+  assert f"return {call}" in source.text
+  assert source.text.count("lax.platform_dependent(") == 1
+  written = source.function()
+  sizes = [jax.jit(f).lower(kernel, x).compile().as_text().count(" = ") for f in (function, written)]
+  assert sizes[0] == sizes[1]
+  y, pull = jax.vjp(function, kernel, x)
+  found, pull_found = jax.vjp(written, kernel, x)
+  np.testing.assert_array_equal(found, y)
+  jax.tree.map(np.testing.assert_array_equal, pull_found(jnp.cos(y)), pull(jnp.cos(y)))
+
+
+def test_a_dilated_convolution_that_is_a_product_on_cpus_stays_a_choice_between_platforms():
+  rng = np.random.default_rng(0)
+  x, kernel = (rng.normal(size=shape).astype(np.float32) for shape in ((1, 6, 7, 128), (3, 3, 128, 128)))
+
+  def function(kernel, x):
+    convolve = lowering("Conv2D").function
+    return convolve(x, kernel, strides=[1, 1, 1, 1], padding="SAME", dilations=[1, 2, 2, 1])
+
+  source = to_source(function, kernel, x)
+  assert "conv2d_as_product" not in source.text and "lax.platform_dependent(cpu=" in source.text
+  np.testing.assert_array_equal(source.function()(kernel, x), function(kernel, x))
+
+
 def test_average_pooling_is_a_sum_of_windows_divided_by_their_sizes():
   x = np.random.default_rng(0).normal(size=(2, 5, 6, 3)).astype(np.float32)
 
