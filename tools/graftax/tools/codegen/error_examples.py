@@ -1,7 +1,8 @@
 """Programs that raise each public error, and what works instead, for docs/errors.md.
 
 `EXAMPLES` maps an error to its program and its remedy. The programs share the names of `PRELUDE` and run in a temporary
-folder; `MODEL` is the digits classifier. An error without a program is explained by its docstring and its remedy.
+folder; `MODEL` is the digits classifier. Base classes that are not raised themselves have no program, nor have the
+errors of `WITHOUT_PROGRAM`, with the reason; their docstrings and remedies explain them.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ import graftax.xla_call_module as stablehlo
 from graftax import convert, graphdef_ir, ops_jax
 from graftax.graphdef_ir import errors as graphs
 
-__all__ = ["EXAMPLES", "PRELUDE"]
+__all__ = ["EXAMPLES", "PRELUDE", "WITHOUT_PROGRAM"]
 
 PRELUDE = """
 from pathlib import Path
@@ -34,8 +35,20 @@ def graph(text):
   return graph_from_proto(text_format.Parse(text, schema.GraphDef()))
 
 
-def placeholder(name):
-  return f'node {{ name: "{name}" op: "Placeholder" attr {{ key: "dtype" value {{ type: DT_FLOAT }} }} }}'
+def node(name, op, *inputs, **attrs):  # attributes that are types or integers
+  fields = [f'name: "{name}" op: "{op}"', *(f'input: "{x}"' for x in inputs)]
+  for key, value in attrs.items():
+    fields.append(f'attr {{ key: "{key}" value {{ {"i" if isinstance(value, int) else "type"}: {value} }} }}')
+  return f"node {{ {' '.join(fields)} }}\\n"
+
+
+def placeholder(name, dtype="DT_FLOAT"):
+  return node(name, "Placeholder", dtype=dtype)
+
+
+def converted(text, *inputs):
+  message = text_format.Parse(text, schema.GraphDef())
+  return convert.convert_functional(message.SerializeToString(), inputs=inputs, outputs="y")
 
 
 def function(text):
@@ -63,26 +76,44 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Install the library; `graftax doctor` prints the line for each.",
   ),
   graphdef_ir.UnsafeFileError: (
-    "",
+    "graphdef_ir.ModelFolder.of(MODEL).read('/etc/hosts', 'the vocabulary')",
     "Allow the folder if you trust the model: `load(path, allow_files_in=[folder])`, or `--allow-files-in`.",
   ),
-  graphdef_ir.UnreadableFileError: ("", "Check the permissions of the file."),
+  graphdef_ir.UnreadableFileError: (
+    "Path('vocabulary.txt').symlink_to('vocabulary.txt')\n"
+    "graphdef_ir.read_regular_file('vocabulary.txt', 'the vocabulary')",
+    "Check the permissions of the file.",
+  ),
+  graphs.TensorError: (
+    "proto = schema.TensorProto(dtype=graphdef_ir.DType.FLOAT, tensor_content=b'abc')\n"
+    "proto.tensor_shape.dim.add(size=1)\n"
+    "graphdef_ir.Tensor.from_proto(proto).numpy()",
+    "Repair the program that wrote the constant, or copy the file again.",
+  ),
   graphs.ArityError: (
-    'validate(graph(placeholder(\'x\') + \'node { name: "y" op: "Neg" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "validate(graph(placeholder('x') + node('y', 'Neg', T='DT_FLOAT')))",
     "Repair the program that wrote the graph: the op's inputs are in `op_signature(op)`.",
   ),
   graphs.DanglingInputError: (
-    'validate(graph(\'node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "validate(graph(node('y', 'Neg', 'x', T='DT_FLOAT')))",
     "Add the node, or cut the graph with `Graph.subgraph`.",
   ),
   graphs.DuplicateNameError: ("validate(graph(placeholder('x') * 2))", "Give each node a unique name."),
   graphs.CycleError: (
-    'validate(graph(\'node { name: "y" op: "Neg" input: "y" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "validate(graph(node('y', 'Neg', 'y', T='DT_FLOAT')))",
     "Only loops of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` may be cycles.",
   ),
   graphs.MissingAttributeError: (
-    'validate(graph(\'node { name: "x" op: "Placeholder" }\'))',
+    "validate(graph(node('x', 'Placeholder')))",
     "Set the attribute. `op_signature(op).attrs` has the ones without a default.",
+  ),
+  graphs.AttributeValueError: (
+    "graphdef_ir.op_signature('Neg').input_types({'T': 3})",
+    "Set the attribute to a value of the kind that the message names.",
+  ),
+  graphs.UnboundAttributeError: (
+    "graphdef_ir.op_signature('Neg').input_types({'T': graphdef_ir.AttrPlaceholder('T')})",
+    "Give the attributes of the function values with `bind_attributes` first.",
   ),
   graphs.NoSuchNodeError: ("graph(placeholder('x')).node('z')", "The message lists similar names."),
   graphs.UnknownOpError: (
@@ -90,7 +121,7 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Pass the op's definition: `extra_ops=` of `parse_graph` and `convert`. See [your own op](guides/custom_op.md).",
   ),
   graphs.TypeMismatchError: (
-    'validate(graph(placeholder(\'x\') + \'node { name: "y" op: "LogicalNot" input: "x" }\'))',
+    "validate(graph(placeholder('x') + node('y', 'LogicalNot', 'x')))",
     "Add a Cast node, or repair the attribute.",
   ),
   graphs.MissingFunctionError: (
@@ -98,41 +129,82 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     '  \'attr { key: "Tin" value { list { } } } attr { key: "Tout" value { list { } } } }\'))',
     "Keep the function library with the graph.",
   ),
+  graphs.FunctionResultError: (
+    "signature = schema.OpDef(name='f', output_arg=[schema.OpDef.ArgDef(name='y', type=1)])\n"
+    "graphdef_ir.function_from_proto(schema.FunctionDef(signature=signature))",
+    "Repair the program that wrote the function: each result of its signature needs a tensor in `ret`.",
+  ),
+  graphs.RecursiveFunctionError: (
+    'f = text_format.Parse(\'signature { name: "f" } node_def { name: "y" op: "f" }\', schema.FunctionDef())\n'
+    "recursive = graph_from_proto(schema.GraphDef(library=schema.FunctionDefLibrary(function=[f])))\n"
+    "graphdef_ir.inline_calls(recursive.library['f'], recursive.library)",
+    "Write the recursion as a loop.",
+  ),
+  graphs.UnsupportedDTypeError: (
+    "graphdef_ir.DType.from_numpy('datetime64[s]')",
+    "Cast the array. Resources and variants are handles, which numpy does not have.",
+  ),
+  graphs.UnsupportedFunctionError: (
+    "argument = schema.OpDef.ArgDef(name='x', type=1, number_attr='N')\n"
+    "function_def = schema.FunctionDef(signature=schema.OpDef(name='f', input_arg=[argument]))\n"
+    "graphdef_ir.function_from_proto(function_def)",
+    "Write one parameter for each tensor.",
+  ),
   graphs.OutputIndexError: (
-    "validate(graph(placeholder('x')\n"
-    '  + \'node { name: "y" op: "Neg" input: "x:1" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "validate(graph(placeholder('x') + node('y', 'Neg', 'x:1', T='DT_FLOAT')))",
     "Outputs are counted from 0.",
   ),
   graphs.ControlFlowError: ("", "Load the SavedModel instead of a frozen graph, or raise control flow in TensorFlow."),
-  graphs.DeadBranchError: ("", "Ask for the Merge node after the branch instead."),
-  graphs.IrreducibleControlFlowError: ("", "Rewrite the loop with `tf.while_loop` in TensorFlow 2, and export again."),
+  graphs.DeadBranchError: (
+    "branch = node('s', 'Switch', 'x', 'p', T='DT_FLOAT') + node('y', 'Neg', 's:1', T='DT_FLOAT')\n"
+    "converted(placeholder('x') + placeholder('p', 'DT_BOOL') + branch, 'x', 'p')",
+    "Ask for the Merge node after the branch instead.",
+  ),
+  graphs.IrreducibleControlFlowError: (
+    "first = placeholder('p', 'DT_BOOL') + node('s', 'Switch', 'x', 'p', T='DT_FLOAT')\n"
+    "second = placeholder('q', 'DT_BOOL') + node('t', 'Switch', 'x', 'q', T='DT_FLOAT')\n"
+    "merge = node('y', 'Merge', 's:1', 't', T='DT_FLOAT', N=2)\n"
+    "converted(placeholder('x') + first + second + merge, 'x', 'p', 'q')",
+    "Rewrite the loop with `tf.while_loop` in TensorFlow 2, and export again.",
+  ),
   # ops
   ops_jax.UnsupportedOpError: (
-    "convert.convert(text_format.Parse(placeholder('x').replace('DT_FLOAT', 'DT_STRING')\n"
-    '  + \'node { name: "y" op: "DecodeWav" input: "x" }\', schema.GraphDef()).SerializeToString(), inputs=\'x\', '
-    "outputs='y')",
-    'The message says it for each op: `SavedModel.split` for text and images, `fallback="tensorflow"`, or a lowering '
-    "of yours. `graftax ops NAME` explains an op.",
+    "converted(placeholder('x', 'DT_STRING') + node('y', 'DecodeWav', 'x'), 'x')",
+    'The message says it for each op: `SavedModel.split` for text and images, `fallback="tensorflow"`, '
+    "or a lowering of yours. `graftax ops NAME` explains an op.",
   ),
-  ops_jax.UnsupportedAttrError: ("", "Export with the value that the message names, or override the lowering."),
+  ops_jax.UnsupportedAttrError: (
+    "ops_jax.lowering('PrintV2').function(np.array(b'hello', object), output_stream='file://notes.txt')",
+    "Export with the value that the message names, or override the lowering.",
+  ),
   ops_jax.StaticInputError: (
-    "fn, _ = convert.convert(text_format.Parse(placeholder('x') + placeholder('n').replace('DT_FLOAT', 'DT_INT32')\n"
-    '  + \'node { name: "y" op: "Reshape" input: "x" input: "n" attr { key: "T" value { type: DT_FLOAT } } }\',\n'
-    "  schema.GraphDef()).SerializeToString(), inputs=['x', 'n'], outputs='y')\n"
-    "jax.jit(fn)({}, jnp.ones(4), jnp.array([2, 2]))",
-    "Pass the value outside of `jit`, as a static argument, or give a bound: "
-    "[sizes that depend on data](guides/data_dependent_sizes.md).",
+    "reshape = node('y', 'Reshape', 'x', 'n', T='DT_FLOAT')\n"
+    "fn = converted(placeholder('x') + placeholder('n', 'DT_INT32') + reshape, 'x', 'n')\n"
+    "jax.jit(fn)(jnp.ones(4), jnp.array([2, 2]))",
+    "Pass the value outside of `jit`, as a static argument, or give a bound: [sizes that depend on "
+    "data](guides/data_dependent_sizes.md).",
   ),
-  ops_jax.InvalidInputError: ("", "TensorFlow raises for the same values; the message names node and input."),
+  ops_jax.InvalidInputError: (
+    "fn = converted(placeholder('x') + node('y', 'MatMul', 'x', 'x', T='DT_FLOAT'), 'x')\n"
+    "fn(np.ones((2, 3), np.float32))",
+    "TensorFlow raises for the same values; the message names node and input.",
+  ),
   ops_jax.RegistrationError: (
     "from graftax.ops_jax import register\nregister('Relu')(jnp.abs)",
     "Pass `override=True` to replace a lowering.",
   ),
   ops_jax.MissingBoundError: (
-    "",
+    "fill = node('y', 'Fill', 'n', 'x', T='DT_FLOAT')\n"
+    "fn = converted(placeholder('x') + placeholder('n', 'DT_INT32') + fill, 'x', 'n')\n"
+    "jax.jit(fn)(np.float32(1), np.int32([3]))",
     "Name a bound for the node or its op in the option `max_sizes`, or call outside of `jit`.",
   ),
-  ops_jax.SizeBoundError: ("", "Raise the bound in `max_sizes`."),
+  ops_jax.SizeBoundError: (
+    "with convert.override_config('max_sizes', {'y': 1}):\n"
+    "  fn = converted(placeholder('x') + node('y', 'Where', 'x', T='DT_FLOAT'), 'x')\n"
+    "jax.jit(fn)(np.float32([1, 0, 1])).cut()",
+    "Raise the bound in `max_sizes`.",
+  ),
   # calls
   convert.ConversionError: ("convert.convert(3)", "The message lists what `convert` takes."),
   convert.InputError: (
@@ -144,7 +216,16 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     _CONVERT + "predict({'kernel': 0}, images=images)",
     "Pass the dict that `convert` returned, with the same names.",
   ),
-  convert.ForwardModeError: ("", "Use reverse mode, or the option `convert_custom_gradient=False`."),
+  convert.ForwardModeError: (
+    "@jax.custom_vjp\n"
+    "def clip(x):\n"
+    "  return x\n"
+    "\n"
+    "clip.defvjp(lambda x: (x, None), lambda _, g: (jnp.clip(g, -1, 1),))\n"
+    "fn, _ = convert.convert_program(convert.jax_program(clip, [jax.ShapeDtypeStruct((3,), 'float32')]))\n"
+    "jax.jvp(lambda x: fn({}, x)[0], (jnp.ones(3),), (jnp.ones(3),))",
+    "Use reverse mode, or the option `convert_custom_gradient=False`.",
+  ),
   convert.SourceError: (
     "convert.to_source(lambda x: jax.debug.print('{}', x), jnp.ones(3))",
     "Write the part without calls of Python, or without debugging calls.",
@@ -155,6 +236,18 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
   ),
   convert.VariableWriteError: ("", 'Use `call_tf(f, variables="explicit")`: [TensorFlow in JAX](guides/call_tf.md).'),
   # SavedModels
+  files.SavedModelError: (
+    "",
+    "Catch it to catch all errors of SavedModels, checkpoints and hub modules.",
+  ),
+  files.CheckpointError: (
+    "",
+    "Its subclasses say what is wrong with the checkpoint.",
+  ),
+  files.WeightsError: (
+    "",
+    "Its subclasses say what is wrong with the file of weights.",
+  ),
   files.SavedModelNotFoundError: ("savedmodel_io.load('no_such_model')", "Pass the folder that holds saved_model.pb."),
   files.NotASavedModelError: (
     "Path('model.pb').write_bytes(b'no model')\nsavedmodel_io.load('model.pb')",
@@ -193,7 +286,10 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "savedmodel_io.save('out', (jnp.sin, jax.ShapeDtypeStruct((2,), 'float32')))",
     "Choose another name, or pass `overwrite=True`.",
   ),
-  files.MissingFolderError: ("", "Make the folder first, or check its permissions."),
+  files.MissingFolderError: (
+    "Path('notes.txt').touch()\nsavedmodel_io.write_checkpoint('notes.txt/ckpt', {'kernel': np.ones(2)})",
+    "Make the folder first, or check its permissions.",
+  ),
   files.ParameterNameError: (
     "savedmodel_io.nest({'kernel//0': 1})",
     "Rename one of them with `savedmodel_io.rename` first.",
@@ -206,10 +302,24 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Path('p.safetensors').touch()\nsavedmodel_io.read_safetensors('p.safetensors')",
     "Read the file with the function of its format.",
   ),
-  files.UnsafeOpError: ("", "Leave the head to graftax, or allow the ops with the option that the message names."),
+  files.UnsafeOpError: (
+    "decode = node('file', 'ReadFile', 'path') + node('y', 'DecodeRaw', 'file', out_type='DT_FLOAT')\n"
+    "Path('graph.pbtxt').write_text(placeholder('path', 'DT_STRING') + decode)\n"
+    "savedmodel_io.load('graph.pbtxt').split(run_head_with='tensorflow')",
+    "Leave the head to graftax, or allow the ops with the option that the message names.",
+  ),
   files.DTensorError: ("", "Call what the message names first."),
-  files.UnsupportedSavedModelError: ("", "Export the model again with a newer TensorFlow."),
-  files.DamagedSavedModelError: ("", "Copy or download the model again."),
+  files.UnsupportedSavedModelError: (
+    "Path('model').mkdir()\n"
+    "message = schema.SavedModel(saved_model_schema_version=9, meta_graphs=[schema.MetaGraphDef()])\n"
+    "Path('model/saved_model.pb').write_bytes(message.SerializeToString())\n"
+    "savedmodel_io.load('model')",
+    "Export the model again with a newer TensorFlow.",
+  ),
+  files.DamagedSavedModelError: (
+    "Path('model').mkdir()\nPath('model/saved_model.cpb').touch()\nsavedmodel_io.load('model')",
+    "Copy or download the model again.",
+  ),
   # checkpoints and weights
   files.CheckpointNotFoundError: (
     "savedmodel_io.read_checkpoint('no/ckpt-1')",
@@ -224,18 +334,47 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Pass arrays, bytes or text.",
   ),
   files.DamagedCheckpointError: (
-    "",
+    "savedmodel_io.write_checkpoint('ckpt', {'kernel': np.ones(2)})\n"
+    "Path('ckpt.data-00000-of-00001').write_bytes(bytes(16))\n"
+    "savedmodel_io.read_checkpoint('ckpt')['kernel']",
     "Copy or download the checkpoint again. A checksum, a size or an offset is wrong.",
   ),
-  files.MissingShardError: ("", "Copy all `.data-*` files beside the index."),
+  files.MissingShardError: (
+    "savedmodel_io.write_checkpoint('ckpt', {'kernel': np.ones(2)})\n"
+    "Path('ckpt.data-00000-of-00001').unlink()\n"
+    "savedmodel_io.read_checkpoint('ckpt')",
+    "Copy all `.data-*` files beside the index.",
+  ),
   files.CheckpointWriteError: ("", "Free some space, or check permissions. Nothing was replaced."),
   files.UnsupportedCheckpointError: ("", "Write the checkpoint again with TensorFlow 2."),
   files.DamagedWeightsError: (
     "Path('m.keras').touch()\nsavedmodel_io.read_weights('m.keras')",
     "Copy or download the file again.",
   ),
-  files.UnsafeWeightsError: ("", "Do not use the file, unless you know who wrote it."),
+  files.UnsafeWeightsError: (
+    "import h5py\n"
+    "with h5py.File('m.h5', 'w') as file:\n"
+    "  file['kernel'] = h5py.ExternalLink('another.h5', '/kernel')\n"
+    "savedmodel_io.read_weights('m.h5')",
+    "Do not use the file, unless you know who wrote it.",
+  ),
   # hub
+  hub.HubError: (
+    "",
+    "Catch it to catch all errors of handles, downloads and archives.",
+  ),
+  hub.ArchiveError: (
+    "",
+    "Its subclasses say what is wrong with the archive.",
+  ),
+  hub.UnsafeCacheWarning: (
+    "",
+    "Let only the owner write to the folder, or name a folder of your own in the variable of the message.",
+  ),
+  hub.DamagedCacheWarning: (
+    "",
+    "Nothing has to be done: the module is fetched again.",
+  ),
   hub.HandleError: ("hub_io.load('https://tfhub.dev/')", "Write OWNER/MODEL/FRAMEWORK/VARIATION, or the address."),
   hub.ModuleNotCachedError: (
     "hub_io.load('https://tfhub.dev/google/yamnet/1', offline=True)",
@@ -246,12 +385,35 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Download the archive again.",
   ),
   hub.DownloadError: (
-    "",
+    "hub_io.load('http://example.com/publisher/model/1')",
     "Check the connection, the address and proxies; what was downloaded is kept until the next try.",
   ),
-  hub.DigestError: ("", "Do not use the archive, or pass the digest of the version that you mean."),
-  hub.UnsafeArchiveError: ("", "Do not use the archive, unless you know who wrote it; then unpack it yourself."),
-  hub.AmbiguousArchiveError: ("", "Unpack the archive and load one of the folders."),
+  hub.DigestError: (
+    "Path('m.tar').write_bytes(b'another archive')\nhub_io.load('m.tar', sha256='0' * 64)",
+    "Do not use the archive, or pass the digest of the version that you mean.",
+  ),
+  hub.UnsafeArchiveError: (
+    "import tarfile\n"
+    "with tarfile.open('m.tar', 'w') as archive:\n"
+    "  archive.addfile(tarfile.TarInfo('../saved_model.pb'))\n"
+    "hub_io.load('m.tar')",
+    "Do not use the archive, unless you know who wrote it; then unpack it yourself.",
+  ),
+  hub.AmbiguousArchiveError: (
+    "import tarfile\n"
+    "with tarfile.open('m.tar', 'w') as archive:\n"
+    "  archive.add(MODEL, 'first')\n"
+    "  archive.add(MODEL, 'second')\n"
+    "hub_io.load('m.tar')",
+    "Unpack the archive and load one of the folders.",
+  ),
+  hub.UnsupportedHubModuleError: (
+    "import shutil\n"
+    "shutil.copytree(MODEL, 'module')\n"
+    "Path('module/tfhub_module.pb').write_bytes(b'\\x08\\x02')\n"
+    "hub_io.load('module')",
+    "Export the module again with tensorflow_hub, or use another version of it.",
+  ),
   hub.UnsafeCacheError: ("", "Set `TFHUB_CACHE_DIR` to a folder that only you can write to."),
   # StableHLO
   stablehlo.DecodeError: ("Module.from_bytes(b'no module')", "Pass MLIR text, bytecode or a portable artifact."),
@@ -264,7 +426,7 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "`module.inputs` describes the arguments. Pass the leaves of a pytree.",
   ),
   stablehlo.LiftError: (
-    "",
+    "savedmodel_io.save('m', (jnp.linalg.eig, jax.ShapeDtypeStruct((3, 3), 'float32')))",
     "`xla_call_module.call` embeds such ops; `error.reason` says why it does not lift.",
   ),
   stablehlo.CustomCallError: (
@@ -296,8 +458,28 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Module.from_text(function('return %x : tensor<3xf32>'), limits=xla_call_module.Limits(depth=0))",
     "Raise the limit that the message names, if you trust the module.",
   ),
-  stablehlo.RefinementError: ("", "Pass arguments whose sizes agree with each other; `lift` names the assertion."),
+  stablehlo.RefinementError: (
+    "b, = jax.export.symbolic_shape('b')\n"
+    "argument = jax.ShapeDtypeStruct((b,), 'float32')\n"
+    "exported = jax.export.export(jax.jit(jnp.sin))(argument)\n"
+    "jax.export.export(jax.jit(xla_call_module.embed(Module.from_exported(exported))))(argument)",
+    "Pass arguments whose sizes agree with each other; `lift` names the assertion.",
+  ),
   stablehlo.GuardError: ("", "Pass `guard=False` for bytes that you wrote yourself."),
-  stablehlo.UnsupportedModuleError: ("", "`xla_call_module.explain(module)` lists every reason."),
+  stablehlo.UnsupportedModuleError: (
+    "lift(Module.from_text(function('%0 = func.call @main(%x) : (tensor<3xf32>) -> tensor<3xf32> '\n"
+    "  'return %0 : tensor<3xf32>')))(np.ones(3, np.float32))",
+    "`xla_call_module.explain(module)` lists every reason.",
+  ),
   stablehlo.StableHloError: ("", "Catch it to catch all errors of `xla_call_module`."),
+}
+
+# Errors that are raised but have no program, with the reason.
+WITHOUT_PROGRAM: Mapping[type[BaseException], str] = {
+  convert.VariableWriteError: "needs a function of TensorFlow",
+  files.DTensorError: "needs TensorFlow",
+  files.CheckpointWriteError: "needs a full disk",
+  files.UnsupportedCheckpointError: "needs a checkpoint of a later TensorFlow or of a big-endian machine",
+  hub.UnsafeCacheError: "needs a folder of another user",
+  stablehlo.GuardError: "needs a Python that does not start",
 }

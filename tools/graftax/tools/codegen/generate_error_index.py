@@ -36,7 +36,10 @@ The programs run after
 {prelude}
 ```
 """
+# Addresses of objects, hashes in the names of functions, and the folder in which a program runs.
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_HASH = re.compile(r"_[0-9a-f]{12}(?=_)")
+_FOLDER = re.compile(r"/\S*/graftax_error_\w+/")
 _MODEL = re.compile(r"/\S*/examples/digits/model")
 _MOST_CHARACTERS = 900
 ENVIRONMENT = {"TFHUB_CACHE_DIR": "tfhub_modules", "KAGGLEHUB_CACHE": "kagglehub"}
@@ -62,7 +65,7 @@ def _raised_by(program: str) -> BaseException | None:
   """Runs a program of `EXAMPLES` in an empty folder and returns what it raises."""
   names: dict[str, object] = {}
   exec(PRELUDE, names)
-  with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+  with tempfile.TemporaryDirectory(prefix="graftax_error_") as folder, contextlib.chdir(folder):
     try:
       exec(program, names)
     except Exception as e:
@@ -124,7 +127,7 @@ def _first_paragraph(error: type[BaseException]) -> str:
 
 def _shown(message: str) -> str:
   """Returns a message without what differs between machines, cut if it is long."""
-  text = _ADDRESS.sub("0x...", _MODEL.sub("digits/model", message))
+  text = _HASH.sub("_...", _ADDRESS.sub("0x...", _FOLDER.sub("", _MODEL.sub("digits/model", message))))
   return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS].rstrip() + " ..."
 
 

@@ -6,18 +6,10 @@ import re
 import jax
 import pytest
 
-from graftax.tools.codegen.error_examples import EXAMPLES
+from graftax.tools.codegen.error_examples import EXAMPLES, WITHOUT_PROGRAM
 from graftax.tools.codegen.generate_error_index import ENVIRONMENT, error_index, messages, public_errors
 from graftax.tools.codegen.generated_file import REPOSITORY
 
-# Explained by their docstrings alone.
-_WITHOUT_REMEDY = {"InconclusiveDimensionOperation"}
-# Base classes, and warnings, whose subclasses or texts say what works.
-_BASES = {
-  "ArchiveError", "CheckpointError", "DamagedCacheWarning", "HubError", "SavedModelError", "UnsafeCacheWarning",
-  "WeightsError", "AttributeValueError", "FunctionResultError", "RecursiveFunctionError", "TensorError",
-  "UnboundAttributeError", "UnsupportedDTypeError", "UnsupportedFunctionError", "UnsupportedHubModuleError",
-}  # fmt: skip
 _HAS_RUFF = importlib.util.find_spec("ruff") is not None
 
 
@@ -26,7 +18,13 @@ def _page() -> str:
 
 
 def test_every_public_error_says_what_works():
-  assert {e.__name__ for e in public_errors()} - {e.__name__ for e in EXAMPLES} - _BASES <= _WITHOUT_REMEDY
+  assert {e.__name__ for e in public_errors() if not EXAMPLES.get(e, ("", ""))[1]} == set()
+
+
+def test_every_public_error_has_a_program_unless_it_is_a_base_class_or_a_reason_says_why():
+  bases = {base for error in public_errors() for base in error.__mro__[1:]}
+  without = {e for e in public_errors() if not EXAMPLES.get(e, ("", ""))[0] and not issubclass(e, Warning)} - bases
+  assert without == WITHOUT_PROGRAM.keys()
 
 
 @pytest.mark.skipif(not _HAS_RUFF, reason="ruff formats the programs")
