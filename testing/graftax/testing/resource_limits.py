@@ -18,6 +18,10 @@ def within_limits(*, seconds: float = 10.0, memory_mib: float = 2000.0) -> Itera
   Args:
     seconds: of this process.
     memory_mib: beyond what the process has before the block.
+
+  Example:
+    >>> with within_limits(seconds=1.0):
+    ...   total = sum(range(1000))
   """
   with contextlib.suppress(OSError):
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins here

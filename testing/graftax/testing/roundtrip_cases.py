@@ -43,7 +43,18 @@ def _case(name: str, function: Callable[..., Any], *specs: Any, **settings: Any)
 
 
 def arguments(case: Case, seed: int = 0, shapes: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
-  """Returns random arguments for a case, of its own shapes or of the given ones."""
+  """Returns random arguments for a case, of its own shapes or of the given ones.
+
+  Args:
+    case: one of `CASES`.
+    seed: the seed of the random numbers.
+    shapes: as `specs` of the case: a tuple of integers is a float32 array of that shape between `low` and `high`,
+      anything else an argument as it is.
+
+  Example:
+    >>> [argument.shape for argument in arguments(Case("sum", jnp.add, ((2, 3), (3,))))]
+    [(2, 3), (3,)]
+  """
   rng = np.random.default_rng(seed)
   return tuple(
     rng.uniform(case.low, case.high, spec).astype(np.float32) if isinstance(spec, tuple) else spec

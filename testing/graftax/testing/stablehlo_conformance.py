@@ -84,6 +84,11 @@ def read(text: str, via: str = "text", version: str = "newest") -> Module:
 
   Raises:
     VersionError: the module cannot be written in that version.
+
+  Example:
+    >>> text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+    >>> read(text, via="bytes", version="oldest")
+    Module(float32[3]) -> (float32[3])
   """
   if via == "text":
     return Module.from_text(text)
@@ -102,7 +107,14 @@ def _written(text: str, versions: Sequence[str]) -> bytes:
 
 
 def run_file(path: pathlib.Path, via: str = "text", version: str = "newest", way: Way = "lift") -> Outcome:
-  """Returns the outcome of running one module, lifted or embedded; see `read` for `via` and `version`."""
+  """Returns the outcome of running one module, lifted or embedded.
+
+  Args:
+    path: an MLIR text file. An error in reading or running it is an outcome, too.
+    via: as for `read`.
+    version: as for `read`.
+    way: "lift" to run JAX ops, "embed" to run the module as it is.
+  """
   try:
     text = path.read_text()
     found = _lifted(read(text, via, version)) if way == "lift" else _embedded(text, via, version)
@@ -168,6 +180,10 @@ def compare(check: str, actual: np.ndarray, expected: np.ndarray) -> str:
     check: name of the custom call.
     actual: what the module computed.
     expected: what it says is right; same shape and dtype.
+
+  Example:
+    >>> compare("check.expect_close", np.float32([1.0001]), np.float32([1.0]))
+    ''
   """
   real = expected.dtype.itemsize // (2 if expected.dtype.kind == "c" else 1)
   tolerance = 0.0 if check == "check.expect_eq" else _TOLERANCE[real]
@@ -177,7 +193,15 @@ def compare(check: str, actual: np.ndarray, expected: np.ndarray) -> str:
 def run_folder(
   folder: pathlib.Path, pattern: str = "*.mlir", via: str = "text", version: str = "newest", way: Way = "lift"
 ) -> Iterator[Outcome]:
-  """Yields the outcome of every module of a folder, in order of name."""
+  """Yields the outcome of every module of a folder, in order of name.
+
+  Args:
+    folder: folders in it are not searched.
+    pattern: which of its files, as for `Path.glob`.
+    via: as for `read`.
+    version: as for `read`.
+    way: as for `run_file`.
+  """
   for path in sorted(folder.glob(pattern)):
     yield run_file(path, via, version, way)
 

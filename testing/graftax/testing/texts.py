@@ -17,6 +17,11 @@ def random_texts(count: int, seed: int = 0, planes: tuple[int, int] = (0x250, 0x
     count: the number of texts; the last ones are edge cases, such as empty and long texts.
     seed: the seed of the random numbers.
     planes: the first and the last of the code points beyond Latin, without the last one.
+
+  Example:
+    >>> texts = random_texts(100)
+    >>> len(texts), texts == random_texts(100)
+    (100, True)
   """
   generator = random.Random(seed)
   return [*(_text(generator, planes) for _ in range(count - len(_EDGES))), *_EDGES]

@@ -25,7 +25,21 @@ def is_inexact(dtype: Any) -> bool:
 
 
 def unequal(got: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: float = 0.0) -> np.ndarray:
-  """Returns which elements differ, for arrays of one shape."""
+  """Returns which elements differ, for arrays of one shape.
+
+  Args:
+    got: what is tested, any dtype.
+    want: what the oracle says. Where it is NaN, `got` must be, too; a complex number that is NaN is compared by parts.
+    rtol: tolerance relative to the size of `want`. Tolerances do not apply to text and bools.
+    atol: absolute tolerance.
+
+  Returns:
+    Bools of the same shape.
+
+  Example:
+    >>> unequal(np.float32([1, np.nan]), np.float32([1.1, np.nan]), atol=0.2)
+    array([False, False])
+  """
   is_exact = rtol == 0 and atol == 0 and not is_inexact(want.dtype)
   if is_exact or want.dtype == bool or want.dtype.kind in "OSU":
     return np.asarray(got != want)
@@ -43,6 +57,14 @@ def largest_error(got: np.ndarray, want: np.ndarray) -> float:
 
   It is infinite if the shapes differ, if NaN or infinities are at other places, or if elements differ and neither array
   is of floating point, or one holds text or objects. Dtypes are not compared, since a runtime may have shorter ones.
+
+  Args:
+    got: what is tested, any dtype.
+    want: what the oracle says. Its largest finite value is the scale.
+
+  Example:
+    >>> largest_error(np.float64([1, 11]), np.float64([1, 10]))
+    0.1
   """
   if got.shape != want.shape:
     return math.inf
@@ -57,7 +79,12 @@ def largest_error(got: np.ndarray, want: np.ndarray) -> float:
 
 
 def scale_of(want: np.ndarray) -> float:
-  """Returns the largest finite absolute value, or 1 if that is smaller."""
+  """Returns the largest finite absolute value, or 1 if that is smaller.
+
+  Example:
+    >>> scale_of(np.float32([-20, np.inf])), scale_of(np.float32([0.5]))
+    (20.0, 1.0)
+  """
   (want,) = _wide(want)
   return max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
 
@@ -73,6 +100,10 @@ def difference(
     rtol: relative tolerance.
     atol: absolute tolerance.
     dtype: the dtype that `got` must have, if it is not that of `want`. Values are compared without a cast to it.
+
+  Example:
+    >>> difference(np.float32([1, 2]), np.float32([1, 3]))
+    '1 of 2 elements differ, first at [1]: np.float32(2.0) instead of np.float32(3.0)'
   """
   if got.dtype != (want.dtype if dtype is None else dtype):
     return f"dtype {got.dtype} instead of {want.dtype if dtype is None else dtype}"
@@ -100,8 +131,19 @@ def check_equal(
 ) -> None:
   """Checks that dtype, shape and values are equal; see `difference`.
 
+  Args:
+    where: the beginning of the error message: which result it is.
+    got: what is tested.
+    want: what the oracle says.
+    rtol: relative tolerance; with both tolerances 0, values must be equal.
+    atol: absolute tolerance.
+    dtype: the dtype that `got` must have, if it is not that of `want`.
+
   Raises:
     Difference: they are not; the message begins with `where`.
+
+  Example:
+    >>> check_equal("result 0", np.float32([1, 2]), np.float32([1, 2.001]), rtol=1e-2)
   """
   found = difference(got, want, rtol, atol, dtype)
   if found:

@@ -44,16 +44,34 @@ class NodeContext:
     return self.state[handle]
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
-    """Replaces the value in `state`."""
+    """Replaces the value in `state`.
+
+    Args:
+      handle: a key of `state`, or a new one.
+      value: not checked.
+    """
     self.state[handle] = value
 
   def call(self, function: FunctionRef, args: Sequence[Value]) -> tuple[Value, ...]:
-    """Runs the Python function of the same name."""
+    """Runs the Python function of the same name.
+
+    Args:
+      function: its name is a key of `functions`; its attributes are not read.
+      args: the arguments in order.
+
+    Returns:
+      What the function returns, as a tuple.
+    """
     outputs = self.functions[function.name](*args)
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
   def pure(self, function: FunctionRef, args: Sequence[Value]) -> PureFunction:
-    """Returns `function` as one that uses no resource."""
+    """Returns `function` as one that uses no resource.
+
+    Args:
+      function: its name is a key of `functions`; its attributes are not read.
+      args: not read: `apply` takes the arguments, and state that it returns unchanged.
+    """
     return PureFunction((), (), lambda state, args, key: (self.call(function, args), tuple(state)))
 
   def detached(
@@ -63,7 +81,11 @@ class NodeContext:
     return lambda state, args, key: self.call(function, args)
 
   def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
-    """Returns an unknown length."""
+    """Returns an unknown length.
+
+    Args:
+      cond, body, args: not read.
+    """
     return LoopLength()
 
   def rng(self) -> jax.Array:

@@ -47,7 +47,12 @@ class RawOp:
     return tuple(x for x, static in zip(self.inputs, self.static, strict=True) if not static)
 
   def run(self, *dynamic_inputs: Value, context: NodeContext | None = None) -> tuple[Value, ...]:
-    """Returns the outputs of the lowering, with the static inputs filled in as numpy arrays."""
+    """Returns the outputs of the lowering, with the static inputs filled in as numpy arrays.
+
+    Args:
+      *dynamic_inputs: a value for each of `dynamic_inputs`, in order: arrays, traced or not.
+      context: the state and the options of the node; None is an empty `NodeContext`.
+    """
     dynamic = iter(dynamic_inputs)
     flat = [x if static else next(dynamic) for x, static in zip(self.inputs, self.static, strict=True)]
     return self.kernel.run(context or NodeContext(), flat)
