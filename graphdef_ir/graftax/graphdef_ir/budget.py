@@ -7,7 +7,7 @@ budget of its load or conversion first, and the budget raises before the work be
     >>> budget = Budget(Limits(array_bytes=1000))
     >>> budget.check_array((100, 100), 4, "Fill node 'zeros'")
     Traceback (most recent call last):
-    graftax.graphdef_ir.errors.LimitExceededError: Fill node 'zeros' needs 40000 bytes for an array of shape [100, 100];
+    graftax...LimitExceededError: Fill node 'zeros' needs 40000 bytes for an array of shape [100, 100];
     the limit array_bytes is 1000. If you trust the file, raise it with limits=Limits(array_bytes=40000).
 """
 
@@ -80,7 +80,15 @@ class Limits:
 
 
 class Budget:
-  """What is left of the limits of one load, or of one call of a converted function. Threads may share it."""
+  """What is left of the limits of one load, or of one call of a converted function. Threads may share it.
+
+  Example:
+    >>> budget = Budget(Limits(steps=10, steps_per_node=0))
+    >>> budget.spend_steps(8, "function 'f'")
+    >>> budget.spend_steps(8, "function 'g'")
+    Traceback (most recent call last):
+    graftax...LimitExceededError: function 'g' ...
+  """
 
   __slots__ = (
     "_array_bytes",
