@@ -48,6 +48,17 @@ _KINDS = (
 class ModelFolder:
   """The files that one model may read.
 
+  Example:
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (path / "labels.txt").write_text("cat")
+    >>> folder = ModelFolder.of(path)
+    >>> folder.read(path / "labels.txt", "labels")
+    b'cat'
+    >>> folder.read(path.parent / "others.txt", "labels")
+    Traceback (most recent call last):
+    graftax.graphdef_ir.errors.UnsafeFileError: labels...
+
   Attributes:
     path: the folder of the model as the caller named it; None if the model has none, such as a graph in memory.
     folders: the folders whose files may be read, without links: that of the model and those that the caller allows.

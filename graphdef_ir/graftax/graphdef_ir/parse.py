@@ -96,6 +96,11 @@ def graph_from_proto(
     LimitExceededError: constants expand to more than the limits allow.
     ParseError: the message contradicts itself.
     DuplicateNameError: two nodes have the same name.
+
+  Example:
+    >>> graph = graph_from_proto(schema.GraphDef(node=[schema.NodeDef(name="x", op="NoOp")]))
+    >>> [node.op for node in graph.nodes]
+    ['NoOp']
   """
   graph = _as_ours(schema.GraphDef, message)
   signatures = _signatures(extra_ops)
@@ -127,6 +132,10 @@ def parse_function(
     ParseError: the bytes are damaged, are not a FunctionDef, or contradict themselves.
     OutputIndexError: an input names an output that its op does not have.
     UnsupportedFunctionError: a parameter or result is a list of variable length.
+
+  Example:
+    >>> parse_function(b'signature { name: "f" } node_def { name: "x" op: "NoOp" }').name
+    'f'
   """
   return function_from_proto(parse_message(schema.FunctionDef, data), library, extra_ops=extra_ops)
 

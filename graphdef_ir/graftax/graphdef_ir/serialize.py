@@ -48,7 +48,13 @@ def graph_to_proto(graph: Graph) -> schema.GraphDef:
 
 
 def node_to_proto(node: Node) -> schema.NodeDef:
-  """Returns the NodeDef of a node in a graph. (In a function, inputs are written differently.)"""
+  """Returns the NodeDef of a node in a graph. (In a function, inputs are written differently.)
+
+  Example:
+    >>> from graftax.graphdef_ir import Node, TensorRef
+    >>> list(node_to_proto(Node("y", "Neg", (TensorRef("split", 1),), control_inputs=("init",))).input)
+    ['split:1', '^init']
+  """
   return _node_to_proto(node, [str(ref) for ref in node.inputs])
 
 
@@ -66,6 +72,13 @@ def function_to_proto(
     UnknownOpError: an input comes from an op of unknown signature, so the output's name is unknown.
     DanglingInputError: an input names a node that does not exist.
     OutputIndexError: an input names an output that its node does not have.
+
+  Example:
+    >>> from graftax.graphdef_ir import DType, Function, Node, Parameter, Result, TensorRef
+    >>> node = Node("y", "Neg", (TensorRef("x"),), attrs={"T": DType.FLOAT})
+    >>> function = Function("f", (Parameter("x", DType.FLOAT),), (Result("out", TensorRef("y"), DType.FLOAT),), (node,))
+    >>> dict(function_to_proto(function).ret)
+    {'out': 'y:y:0'}
   """
   namer = _BodyNamer(function, _finder(library, signatures))
   message = schema.FunctionDef()
@@ -156,7 +169,13 @@ class _BodyNamer:
 
 
 def signature_to_proto(signature: OpSignature) -> schema.OpDef:
-  """Returns the OpDef of an op, from which `signature_from_op_def` reads the signature again."""
+  """Returns the OpDef of an op, from which `signature_from_op_def` reads the signature again.
+
+  Example:
+    >>> from graftax.graphdef_ir import op_signature
+    >>> [argument.name for argument in signature_to_proto(op_signature("MatMul")).input_arg]
+    ['a', 'b']
+  """
   return schema.OpDef(
     name=signature.name,
     input_arg=[_arg_to_proto(arg) for arg in signature.inputs],

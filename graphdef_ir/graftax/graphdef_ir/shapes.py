@@ -19,7 +19,13 @@ __all__ = ["PartialShape", "TensorSpec", "shape_from_proto", "shape_to_proto"]
 
 @dataclass(frozen=True, slots=True)
 class PartialShape:
-  """Dimensions, outermost first. A size of None is unknown; if `dims` is None, the rank is unknown."""
+  """Dimensions, outermost first. A size of None is unknown; if `dims` is None, the rank is unknown.
+
+  Example:
+    >>> batch = PartialShape.of(None, 3)
+    >>> batch.rank, batch.is_static, batch.is_compatible_with((5, 3))
+    (2, False, True)
+  """
 
   dims: tuple[int | None, ...] | None = None
 

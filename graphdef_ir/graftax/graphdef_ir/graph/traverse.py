@@ -126,7 +126,13 @@ def ancestors(nodes: Mapping[str, Node], roots: Iterable[str], *, control: bool 
 
 
 def function_references(value: "AttrValue | Mapping[str, AttrValue]") -> Iterator[FunctionRef]:
-  """Yields every function that an attribute value, or a mapping of them, refers to, inner ones after outer ones."""
+  """Yields every function that an attribute value, or a mapping of them, refers to, inner ones after outer ones.
+
+  Example:
+    >>> from graftax.graphdef_ir import FunctionRef
+    >>> [reference.name for reference in function_references({"then_branch": FunctionRef("f"), "else_branch": 1})]
+    ['f']
+  """
   if isinstance(value, FunctionRef):
     yield value
     value = value.attrs
@@ -142,6 +148,12 @@ def referenced_functions(node: Node, library: Mapping[str, Function]) -> Iterato
   Args:
     node: a node. An op whose name is that of a function is a call of it; attributes hold branches and loop bodies.
     library: functions by name; references to other functions are left out.
+
+  Example:
+    >>> from graftax.graphdef_ir import Function, FunctionRef, Node
+    >>> node = Node("call", "PartitionedCall", attrs={"f": FunctionRef("f")})
+    >>> list(referenced_functions(node, {"f": Function("f", (), (), ())}))
+    ['f']
   """
   if node.op in library:
     yield node.op

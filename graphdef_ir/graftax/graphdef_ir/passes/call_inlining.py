@@ -62,6 +62,15 @@ def inline_calls(
     ArityError: a call has more or fewer inputs than its function has parameters.
     LimitExceededError: forty functions that each call the next one twice would give 2**40 nodes, with long names; or
       calls are nested too deep.
+
+  Example:
+    >>> from graftax.graphdef_ir import DType, FunctionRef, Node, Parameter, Result, TensorRef
+    >>> x, neg = Parameter("x", DType.FLOAT), Node("neg", "Neg", (TensorRef("x"),), attrs={"T": DType.FLOAT})
+    >>> called = Function("negative", (x,), (Result("y", TensorRef("neg"), DType.FLOAT),), (neg,))
+    >>> call = Node("call", "PartitionedCall", (TensorRef("x"),), attrs={"f": FunctionRef("negative")})
+    >>> caller = Function("f", (x,), (Result("y", TensorRef("call"), DType.FLOAT),), (call,))
+    >>> [node.name for node in inline_calls(caller, {"negative": called}).nodes]
+    ['call/neg']
   """
   num_nodes = len(function.nodes) + sum(len(called.nodes) for called in library.values())
   budget = limits if isinstance(limits, Budget) else Budget(limits, num_nodes=num_nodes)
