@@ -52,6 +52,12 @@ def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tupl
 
   Raises:
     DerivativeError: the artifact has no gradient function.
+
+  Example:
+    >>> import jax
+    >>> exported = jax.export.export(jax.jit(lambda x: x * x))(jax.ShapeDtypeStruct((), "float32"))
+    >>> check_gradients(Module.from_exported(exported.serialize(vjp_order=1)), 3.0)
+    ()
   """
   if not any(map(is_inexact, module.inputs)) or not any(map(is_inexact, module.outputs)):
     return ()

@@ -168,6 +168,12 @@ class Attributes(dict[str, "Attribute"]):
     return self._several(name, Attributes, ()) or (Attributes(),) * num_missing
 
   def function(self, name: str) -> Callable[..., Any]:
+    """Returns a function, which only ops that recognition of patterns makes have.
+
+    Raises:
+      TypeError: the attribute is of another kind.
+      KeyError: there is no such attribute.
+    """
     value = self[name]
     if not callable(value):
       raise self._other_kind(name, "a function")
@@ -195,7 +201,12 @@ class Attributes(dict[str, "Attribute"]):
     return self._several(name, int, default)
 
   def maybe_array(self, name: str) -> np.ndarray | None:
-    """Returns an array; None for the constant of a type without a counterpart in NumPy."""
+    """Returns an array; None for the constant of a type without a counterpart in NumPy.
+
+    Raises:
+      TypeError: the attribute is of another kind.
+      KeyError: there is no such attribute.
+    """
     value = self[name]
     if value is not None and not isinstance(value, np.ndarray):
       raise self._other_kind(name, "an array")

@@ -78,6 +78,12 @@ def rewrite_call_module(
     LiftError: the module contains an op that cannot be lifted, or a custom call that the target does not have.
     UnsupportedModuleError: the module cannot stay as it is, and calls functions of TensorFlow or is for several
       devices.
+
+  Example:
+    >>> from graftax.xla_call_module.exporting import export_call_module
+    >>> node = export_call_module(lambda x: (x + 1,), [jax.ShapeDtypeStruct((3,), "float32")], platforms=["cpu"])
+    >>> rewrite_call_module(node.attributes, target="tensorflow-2.16").attributes["version"]
+    9
   """
   target = Target.of(target)
   module = Module.from_call_module(**attributes, limits=limits)

@@ -14,7 +14,12 @@ ArrayFunction: TypeAlias = Callable[..., Any]
 
 
 def is_inexact(x: Any) -> bool:
-  """Returns whether an array or spec has a floating-point or complex dtype, and therefore derivatives."""
+  """Returns whether an array or spec has a floating-point or complex dtype, and therefore derivatives.
+
+  Example:
+    >>> is_inexact(jnp.zeros(2, "bfloat16")), is_inexact(jnp.zeros(2, "int32"))
+    (True, False)
+  """
   return bool(jnp.issubdtype(x.dtype, jnp.inexact))
 
 

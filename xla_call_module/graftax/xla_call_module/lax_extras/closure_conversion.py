@@ -32,6 +32,12 @@ def closed(function: ArrayFunction, *args: Any) -> Closed:
   Args:
     function: from pytrees of arrays to a pytree of arrays.
     *args: pytrees of arrays or specs.
+
+  Example:
+    >>> scale = jax.numpy.array([2.0, 3.0])
+    >>> double = closed(lambda x: x * scale, 1.0)
+    >>> double.function(*double.values, 10.0)
+    [Array([20., 30.], dtype=float32)]
   """
   jaxpr = jax.make_jaxpr(function)(*args)
   num = len(jaxpr.consts)

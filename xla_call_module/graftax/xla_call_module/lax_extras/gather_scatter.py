@@ -60,6 +60,11 @@ def gather(
     slice_sizes: the size of a slice along each axis of `x`; may be symbolic.
     numbers: which axes of `x` the indices address, and where the axes of a slice are in the result.
     indices_are_sorted: the caller guarantees that they are; results are undefined otherwise.
+
+  Example:
+    >>> numbers = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> gather(jax.numpy.array([5, 6, 7]), jax.numpy.array([[2], [9]]), (1,), numbers)  # 9 becomes 2
+    Array([7, 7], dtype=int32)
   """
   return lax.gather(x, indices, numbers, slice_sizes, indices_are_sorted=indices_are_sorted, mode=_CLAMP)
 

@@ -42,6 +42,11 @@ def reduce_arrays(
     arrays: of one shape, any dtypes.
     inits: a scalar for each array.
     axes: not negative.
+
+  Example:
+    >>> x, zero = jax.numpy.arange(6.0).reshape(2, 3), jax.numpy.float32(0)
+    >>> reduce_arrays(lambda left, right: left + right, [x], [zero], [1])
+    (Array([ 3., 12.], dtype=float32),)
   """
 
   def pairwise(left: Any, right: Any) -> Any:

@@ -34,6 +34,11 @@ def serialize(data: bytes | str, *, version: str | None = None) -> bytes:
   Raises:
     DecodeError: the data is damaged or does not verify.
     VersionError: the module has an op that `version` lacks, or jaxlib does not write `version`.
+
+  Example:
+    >>> text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+    >>> b"StableHLO_v1.0.0" in serialize(text, version="1.0.0")
+    True
   """
   with mlir_context() as messages:
     module = parse(data, messages)
@@ -52,7 +57,14 @@ def write_artifact(module: Any, version: str) -> bytes:
 
 
 def from_hlo(hlo: bytes) -> bytes:
-  """Returns the StableHLO of a serialized `HloModuleProto` as MLIR bytecode."""
+  """Returns the StableHLO of a serialized `HloModuleProto` as MLIR bytecode.
+
+  Args:
+    hlo: the bytes of the message.
+
+  Raises:
+    DecodeError: the bytes are damaged, or have something that StableHLO does not express.
+  """
   try:
     return jax.extend.mlir.hlo_to_stablehlo(hlo)
   except Exception as error:

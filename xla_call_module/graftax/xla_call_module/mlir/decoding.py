@@ -50,7 +50,13 @@ def decode_bytes(data: bytes, limits: Limits | None = None) -> ir.ModuleIR:
 
 
 def main_result_types(text: str) -> tuple[Any, ...]:
-  """Returns the result types of `main` in MLIR text."""
+  """Returns the result types of `main` in MLIR text.
+
+  Example:
+    >>> text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+    >>> [kind.shape for kind in main_result_types(text)]
+    [(3,)]
+  """
   return _decode(text).main.result_types
 
 
