@@ -106,6 +106,15 @@ class SavedModel(ModelParts):
       ConversionError: the function captures something other than variables and constants, or it has no tensors of the
         given names.
       DamagedCheckpointError: the checksum of a variable is wrong.
+
+    Example:
+      >>> import jax, numpy as np
+      >>> from graftax.savedmodel_io import load
+      >>> model = load(os.path.join(os.path.dirname(__file__), "testdata/2026_11_21/keras_export"))
+      >>> fn, params = model.convert("serve")
+      >>> outputs, new_params = jax.jit(fn)(params, features=np.ones((5, 2), np.float32))
+      >>> outputs["output_0"].shape
+      (5, 1)
     """
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
@@ -154,6 +163,15 @@ class SavedModel(ModelParts):
       UnsafeOpError: `run_head_with` is "tensorflow", and ops of the head reach outside of the model.
       UnsafeFileError: a table or a node names a file that the model may not read; see `load`.
       Others: as `convert` does.
+
+    Example:
+      >>> import jax, numpy as np
+      >>> from graftax.savedmodel_io import load
+      >>> model = load(os.path.join(os.path.dirname(__file__), "testdata/2026_11_21/keras_export"))
+      >>> head, body, params, tail = model.split("serve")
+      >>> outputs = tail(jax.jit(body)(params, *head(features=np.ones((5, 2), np.float32))))
+      >>> outputs["output_0"].shape
+      (5, 1)
     """
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
@@ -317,6 +335,15 @@ def load(
     UnsupportedSavedModelError, UnsupportedCheckpointError: valid files that we do not read.
 
   Example:
+      >>> import tempfile
+      >>> from graftax.convert import jax_program
+      >>> from graftax.savedmodel_io import load, write_saved_model
+      >>> folder = os.path.join(tempfile.mkdtemp(), "model")
+      >>> program = jax_program(lambda params, x: x * params["w"], [2.0], params={"w": 3.0})
+      >>> write_saved_model(folder, {"scale": program}, signatures={"serving_default": "scale"})
+      >>> model = load(folder)
+      >>> list(model.signatures), list(model.functions), list(model.variables)
+      (['serving_default'], ['scale'], ['w'])
       >>> load("no/such/folder")  # doctest: +IGNORE_EXCEPTION_DETAIL
       Traceback (most recent call last):
       SavedModelNotFoundError: no/such/folder: no such folder; expected the folder that holds saved_model.pb

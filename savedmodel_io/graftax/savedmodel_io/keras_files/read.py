@@ -28,7 +28,12 @@ _HDF5_START = b"\x89HDF"
 
 
 def is_keras_file(path: str | os.PathLike[str]) -> bool:
-  """Returns whether a path has the name of a `.keras`, `.h5`, `.hdf5` or `.weights.json` file."""
+  """Returns whether a path has the name of a `.keras`, `.h5`, `.hdf5` or `.weights.json` file.
+
+  Example:
+    >>> is_keras_file("no/such/model.keras")
+    False
+  """
   return os.path.isfile(path) and os.fspath(path).endswith((*_H5_SUFFIXES, _ARCHIVE_SUFFIX, _SHARDED_SUFFIX))
 
 

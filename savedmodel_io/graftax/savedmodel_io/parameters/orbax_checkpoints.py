@@ -53,6 +53,13 @@ def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Any], *, over
     OutputExistsError: there is something of that name that may not be replaced.
     CheckpointWriteError: the disk is full, or Orbax cannot write for another reason.
     MissingFolderError: a part of the path in front of the name is a file.
+
+  Example:
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "step-10")
+    >>> write_orbax(path, {"dense": {"bias": np.zeros(2, np.float32)}})
+    >>> list(read_orbax(path))
+    ['dense/bias']
   """
   with optional_library("write_orbax", _EXTRA):
     import orbax.checkpoint as ocp

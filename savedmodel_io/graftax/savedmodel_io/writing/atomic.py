@@ -138,7 +138,15 @@ def _replacing(path: Path) -> Iterator[None]:
 
 
 def check_new_file(path: Path) -> None:
-  """Returns if `new_file` could make `path`; to be called before long work."""
+  """Returns if `new_file` could make `path`; to be called before long work.
+
+  Args:
+    path: the file to write. A file that is there will be replaced.
+
+  Raises:
+    IsADirectoryError: `path` is a folder.
+    MissingFolderError: a part of the path in front of the name is a file.
+  """
   if path.is_dir():
     raise IsADirectoryError(f"{path} is a folder; expected the name of a file to write.")
   _check_parent(path)
@@ -186,6 +194,9 @@ def scratch_folder(path: Path) -> Iterator[Path]:
   """Yields an empty folder beside `path`, on the same file system, which is deleted when the block ends.
 
   Folders around `path` that do not exist are made, and stay.
+
+  Raises:
+    OSError: nothing can be made beside `path`. The error has the class and number of the system's, and names `path`.
   """
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
