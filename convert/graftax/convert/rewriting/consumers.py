@@ -52,6 +52,9 @@ class Consumer:
     Args:
       platforms: "cpu", "cuda", "rocm", "tpu"; None for the default. Plain ops of TensorFlow run on all of them.
 
+    Raises:
+      ConversionError: the consumer has no platforms, or `platforms` is not a sequence of their names.
+
     Example:
       >>> Consumer.of("tflite").check_platforms(["tpu"])
       Traceback (most recent call last):

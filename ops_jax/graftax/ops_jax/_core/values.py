@@ -99,7 +99,13 @@ def is_string(value: Value) -> bool:
 
 
 def is_symbolic(value: Value) -> bool:
-  """Returns whether `value` is a known shape vector with at least one symbolic dimension."""
+  """Returns whether `value` is a known shape vector with at least one symbolic dimension.
+
+  Example:
+    >>> (batch,) = jax.export.symbolic_shape("batch")
+    >>> is_symbolic(shape_vector((batch, 3))), is_symbolic(shape_vector((2, 3)))
+    (True, False)
+  """
   return (
     isinstance(value, np.ndarray) and value.dtype == object and any(jax.export.is_symbolic_dim(d) for d in value.flat)
   )

@@ -101,7 +101,14 @@ class BoundedCall:
     return static_value(value, kind, f"{self.where}: input {name!r}")
 
   def refuse(self, why: str) -> NoReturn:
-    """Raises the error for a size that this node cannot carry."""
+    """Raises the error for a size that this node cannot carry.
+
+    Args:
+      why: what the node cannot carry, for the message.
+
+    Raises:
+      StaticInputError: always.
+    """
     raise StaticInputError(
       f"{self.where}: {why}. Under jit, sizes that depend on data are bounded, and this node cannot carry one exactly. "
       f"Call the function outside of jit and other transformations, where sizes are known, or end it before this node."

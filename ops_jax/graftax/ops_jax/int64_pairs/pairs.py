@@ -68,7 +68,12 @@ def to_jax_exactly(value: Any) -> Value:
 
 
 def fits_jax_dtype(value: Value) -> bool:
-  """Returns whether an ordinary JAX array holds `value` exactly, with `jax_enable_x64` as it is now."""
+  """Returns whether an ordinary JAX array holds `value` exactly, with `jax_enable_x64` as it is now.
+
+  Example:
+    >>> fits_jax_dtype(np.int64([1, 2])), fits_jax_dtype(np.int64([2**40]))
+    (True, False)
+  """
   if isinstance(value, Int64Pair):
     return False
   if jax.config.jax_enable_x64 or not is_known(value) or value.dtype not in (np.int64, np.uint64) or not value.size:

@@ -89,7 +89,11 @@ class NodeContext:
     return LoopLength()
 
   def rng(self) -> jax.Array:
-    """Returns `key`."""
+    """Returns `key`.
+
+    Raises:
+      ValueError: the context was made without a key.
+    """
     if self.key is None:
       raise ValueError("this NodeContext was made without a key")
     return self.key
