@@ -1,6 +1,7 @@
 """JAX functions as Python that imports only jax and numpy. See ARCHITECTURE.md.
 
 - `api`: `to_source`, and what it returns.
+- `traced_function`: a function with its arguments as a program.
 - `program`: a program as data that the stages rewrite.
 - `reading`: reads a jaxpr.
 - `callbacks`: refuses calls back to Python.
@@ -17,8 +18,10 @@
 - `shorthand`: calls of a function of the text for long calls that are there often.
 - `spelling`: expressions of operations.
 - `printing`: statements of functions.
+- `outermost`: the outermost function, with its arguments and results.
 - `naming`: names of functions, parameters and values.
 - `split_source`: the numeric part of a split program, with calls of graftax around it.
+- `writing`: the definitions of a module, with names.
 - `layout`: lays out a module.
 - `errors`: the error of a program that is not source.
 """

@@ -95,7 +95,7 @@ def conv2d_1x1(x: Array, kernel: Array, strides: tuple[int, int] = (1, 1)) -> Ar
 
 
 def conv2d_of_patches(x: Array, kernel: Array) -> Array:
-  """Convolves images with windows that lie side by side. On CPUs, a product is faster."""
+  """Convolves images with windows side by side. On CPUs, a product is faster."""
   height, width, channels, features = kernel.shape
 
   def product() -> Array:
