@@ -36,6 +36,8 @@ class LimitExceededError(GraftaxError, ValueError):
     allowed: the value that it has.
   """
 
+  __module__ = "graftax.graphdef_ir.errors"  # where it is public, for messages and pickles
+
   def __init__(self, message: str, *, limit: str = "", needed: int = 0, allowed: int = 0):
     super().__init__(message)
     self.limit: str = limit
