@@ -125,14 +125,6 @@ def test_the_old_name_of_the_error_for_hub_modules_warns():
     _ = module.NoSuchError
 
 
-def test_no_two_public_errors_have_the_same_name_unless_one_is_the_other():
-  named = {}
-  for error in _ERRORS:
-    named.setdefault(error.__name__, []).append(error)
-  for errors in named.values():
-    assert all(issubclass(a, b) or issubclass(b, a) for a in errors for b in errors), errors
-
-
 def test_the_old_name_of_lift_error_warns():
   module = importlib.import_module("graftax.xla_call_module")
   with pytest.warns(DeprecationWarning, match="LiftError"):

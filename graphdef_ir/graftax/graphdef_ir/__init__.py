@@ -22,6 +22,8 @@ Modules, from the bottom up:
 - `optional_library`: imports of libraries that only some functions of this package and those above need.
 """
 
+import warnings
+
 from graftax.graphdef_ir import errors, schema
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
 from graftax.graphdef_ir.budget import Budget, Limits
@@ -36,7 +38,7 @@ from graftax.graphdef_ir.errors import (
   UnsafeFileError,
   UnsupportedError,
 )
-from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
+from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, NodeOrigin, Parameter, Result, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.graph.subgraph import cut_function, extract_subgraph, tensor_spec
 from graftax.graphdef_ir.graph.text import format_function, format_graph, format_node
@@ -92,6 +94,7 @@ __all__ = [
   "Limits",
   "ModelFolder",
   "Node",
+  "NodeOrigin",
   "OpArg",
   "OpAttr",
   "OpSignature",
@@ -101,7 +104,6 @@ __all__ = [
   "ParseError",
   "PartialShape",
   "Result",
-  "Source",
   "Tensor",
   "TensorRef",
   "TensorSpec",
@@ -150,3 +152,14 @@ __all__ = [
   "validate_nodes",
   "validate_reachable",
 ]
+
+
+def __getattr__(name: str) -> object:
+  if name == "Source":
+    warnings.warn(
+      "graftax.graphdef_ir.Source is NodeOrigin; graftax 0.2 no longer has the old name.",
+      DeprecationWarning,
+      stacklevel=2,
+    )
+    return NodeOrigin
+  raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,7 +26,7 @@ from graftax.graphdef_ir.errors import (
   ParseError,
   UnsupportedFunctionError,
 )
-from graftax.graphdef_ir.graph import Function, Graph, Node, Parameter, Result, Source, TensorRef
+from graftax.graphdef_ir.graph import Function, Graph, Node, NodeOrigin, Parameter, Result, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec, shape_from_proto
@@ -260,7 +260,7 @@ def _make_node(
   source = None
   if message.HasField("experimental_debug_info"):
     info = message.experimental_debug_info
-    source = Source(tuple(info.original_node_names), tuple(info.original_func_names))
+    source = NodeOrigin(tuple(info.original_node_names), tuple(info.original_func_names))
   return Node(message.name, message.op, inputs, control_inputs, decoder.attrs(message.attr), message.device, source)
 
 

@@ -18,7 +18,7 @@ from graftax.graphdef_ir.errors import (
   ParseError,
   UnsupportedFunctionError,
 )
-from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Source, TensorRef
+from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, NodeOrigin, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.graph.text import format_graph
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
@@ -75,7 +75,7 @@ def test_a_graph_is_read():
   assert split.inputs == (TensorRef("axis"), TensorRef("x")) and split.control_inputs == ("x",)
   assert split.attrs == {"T": DType.FLOAT, "num_split": 2} and split.device == "/cpu:0" and split.source is None
   assert y.inputs == (TensorRef("split", 0), TensorRef("split", 1))
-  assert y.source == Source(("old_y",), ("old_f",))
+  assert y.source == NodeOrigin(("old_y",), ("old_f",))
   assert graph.producer == 1234
   validate(graph)
 

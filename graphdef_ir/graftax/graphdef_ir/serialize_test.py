@@ -14,7 +14,7 @@ from graftax.graphdef_ir.errors import (
   OutputIndexError,
   UnknownOpError,
 )
-from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
+from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, NodeOrigin, Parameter, Result, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto, signature_to_proto
@@ -33,7 +33,7 @@ _FUNCTION = Function(
     Parameter("any", DType.INVALID, type_attr="T"),
   ),
   (Result("u", TensorRef("svd", 1), _F), Result("same", TensorRef("any"), DType.INVALID, "T")),
-  (_SPLIT, _SVD, Node("call", "g", (TensorRef("s", 1),), source=Source(("a",), ("b",)))),
+  (_SPLIT, _SVD, Node("call", "g", (TensorRef("s", 1),), source=NodeOrigin(("a",), ("b",)))),
   control_results=("call", "s"),
   attrs={"inner": FunctionRef("g", {"T": _F})},
   is_stateful=True,

@@ -16,7 +16,7 @@ from graftax.hub_io.errors import AmbiguousArchiveError, DamagedCacheWarning, Ha
 from graftax.hub_io.handles import parse_handle
 from graftax.hub_io.kaggle_cache import kaggle_cache_folder
 from graftax.hub_io.module import HubModule, model_folder_inside, read_module
-from graftax.hub_io.sources import DAMAGE, ArchiveSource, Read, Source, sources_of
+from graftax.hub_io.sources import DAMAGE, ArchiveSource, ModuleSource, Read, sources_of
 from graftax.hub_io.tfhub_cache import tfhub_cache_folder
 from graftax.savedmodel_io import is_graph_file
 
@@ -124,7 +124,7 @@ def load(
       raise HandleError(f"{text!r}: sha256 is the digest of an archive, and this is none.")
     return read(Path(text))
   if os.path.isfile(text):
-    sources: list[Source] = [ArchiveSource(Path(text), limits, digest)]
+    sources: list[ModuleSource] = [ArchiveSource(Path(text), limits, digest)]
   else:
     download = DownloadOptions(
       sha256=digest, allow_http=allow_http, allow_hosts=tuple(allow_hosts), timeout_s=download_timeout_s
@@ -155,7 +155,7 @@ def _read_verified(read: Read, folder: Path) -> HubModule:
   return module
 
 
-def _load_cached(text: str, sources: list[Source], read: Read, *, offline: bool) -> HubModule:
+def _load_cached(text: str, sources: list[ModuleSource], read: Read, *, offline: bool) -> HubModule:
   """Reads the module from the first source that has it undamaged; else the first source fetches it."""
   problems = []
   for source in sources:
@@ -177,7 +177,7 @@ def _load_cached(text: str, sources: list[Source], read: Read, *, offline: bool)
   return _fetch(sources[0], read)
 
 
-def _fetch(source: Source, read: Read) -> HubModule:
+def _fetch(source: ModuleSource, read: Read) -> HubModule:
   make_private_folder(source.lock_file.parent)
   # The file of the lock stays: deleting it while others wait for it would let two of them in.
   with FileLock(source.lock_file):

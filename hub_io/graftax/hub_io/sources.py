@@ -15,7 +15,7 @@ from graftax.hub_io.module import HubModule
 from graftax.hub_io.tfhub_cache import TfHubEntry
 from graftax.savedmodel_io import errors
 
-__all__ = ["DAMAGE", "ArchiveSource", "Read", "Source", "sources_of"]
+__all__ = ["DAMAGE", "ArchiveSource", "Read", "ModuleSource", "sources_of"]
 
 # What reading a module raises if its files are not those that were downloaded.
 DAMAGE = (
@@ -31,7 +31,7 @@ Read = Callable[[Path], HubModule]
 """Reads the module in a folder."""
 
 
-class Source(Protocol):
+class ModuleSource(Protocol):
   """A place of a module in a cache, and what puts it there.
 
   Attributes:
@@ -54,7 +54,7 @@ class Source(Protocol):
     """Puts the module there, in place of a damaged one if `force`, and returns its folder."""
 
 
-def sources_of(handle: Handle, limits: Limits, options: DownloadOptions) -> list[Source]:
+def sources_of(handle: Handle, limits: Limits, options: DownloadOptions) -> list[ModuleSource]:
   """Returns where to look for a module; the first source can fetch it."""
   tfhub = [TfHubSource(text, handle.download_url or text, limits, handle.hint, options) for text in handle.urls]
   if options.sha256 is not None:

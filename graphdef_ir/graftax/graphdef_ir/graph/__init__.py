@@ -10,7 +10,7 @@ The modules are one room, since a graph prints itself and cuts parts of itself.
 
 from graftax.graphdef_ir.graph.graph import Graph
 from graftax.graphdef_ir.graph.library import FunctionLibrary
-from graftax.graphdef_ir.graph.nodes import UNRESOLVED_OUTPUT, Function, Node, Parameter, Result, Source, TensorRef
+from graftax.graphdef_ir.graph.nodes import UNRESOLVED_OUTPUT, Function, Node, NodeOrigin, Parameter, Result, TensorRef
 
 __all__ = [
   "UNRESOLVED_OUTPUT",
@@ -18,8 +18,8 @@ __all__ = [
   "FunctionLibrary",
   "Graph",
   "Node",
+  "NodeOrigin",
   "Parameter",
   "Result",
-  "Source",
   "TensorRef",
 ]

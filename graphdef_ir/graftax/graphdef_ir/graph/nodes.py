@@ -14,7 +14,7 @@ from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import NoSuchNodeError, ParseError
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
 
-__all__ = ["UNRESOLVED_OUTPUT", "Function", "Node", "Parameter", "Result", "Source", "TensorRef", "find_node"]
+__all__ = ["UNRESOLVED_OUTPUT", "Function", "Node", "Parameter", "Result", "NodeOrigin", "TensorRef", "find_node"]
 
 UNRESOLVED_OUTPUT = 2**31 - 1
 """`TensorRef.index` of an output of an op whose signature is unknown. `validate` raises for it."""
@@ -50,7 +50,7 @@ class TensorRef(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NodeOrigin:
   """Origin of a rewritten node: names of original nodes, and of the functions they were in ("" is the graph)."""
 
   node_names: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Node:
   control_inputs: tuple[str, ...] = ()
   attrs: Mapping[str, AttrValue] = field(default_factory=dict)
   device: str = ""
-  source: Source | None = None
+  source: NodeOrigin | None = None
 
   def __hash__(self) -> int:
     return hash((self.name, self.op, self.inputs))

@@ -13,7 +13,7 @@ import numpy as np
 from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import DeadBranchError, IrreducibleControlFlowError
-from graftax.graphdef_ir.graph import Node, Source, TensorRef
+from graftax.graphdef_ir.graph import Node, NodeOrigin, TensorRef
 from graftax.graphdef_ir.graph.traverse import predecessors
 from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, rewired, role
 from graftax.graphdef_ir.tensors import Tensor
@@ -420,7 +420,7 @@ class _Scheduler:
     )
     for join in joins:
       waits = {**waits, **{self._stands_for.get(n, n): None for n in join.node.control_inputs if self._is_level(n)}}
-    source = Source(tuple(join.node.name for join in joins)) if joins else None
+    source = NodeOrigin(tuple(join.node.name for join in joins)) if joins else None
     return dataclasses.replace(node, control_inputs=tuple(waits), source=source)
 
   def _emit_unmerged_effects(self) -> None:

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeAlias
 
 from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.errors import IrreducibleControlFlowError
-from graftax.graphdef_ir.graph import Node, Source, TensorRef
+from graftax.graphdef_ir.graph import Node, NodeOrigin, TensorRef
 from graftax.graphdef_ir.graph.traverse import predecessors, topological_order
 from graftax.graphdef_ir.passes._conditionals import cleaned, raise_conditionals, within_its_conditions
 from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, rewired, role
@@ -240,7 +240,7 @@ class _Loop:
       cond=FunctionRef(cond_name),
       body=FunctionRef(body_name),
     )
-    node = dataclasses.replace(node, control_inputs=self._outer_controls(), source=Source((self._frame,)))
+    node = dataclasses.replace(node, control_inputs=self._outer_controls(), source=NodeOrigin((self._frame,)))
     return node
 
   def _outer_controls(self) -> tuple[str, ...]:

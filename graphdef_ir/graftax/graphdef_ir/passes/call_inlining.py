@@ -20,7 +20,7 @@ from graftax.graphdef_ir.errors import (
   OutputIndexError,
   RecursiveFunctionError,
 )
-from graftax.graphdef_ir.graph import Function, Node, Source, TensorRef
+from graftax.graphdef_ir.graph import Function, Node, NodeOrigin, TensorRef
 from graftax.graphdef_ir.graph.traverse import topological_order
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
@@ -254,7 +254,7 @@ class _Splicer:
       inputs=inputs,
       control_inputs=tuple(dict.fromkeys(control_inputs)),
       device=node.device or call.node.device,
-      source=node.source or Source((node.name,), (call.function.name,)),
+      source=node.source or NodeOrigin((node.name,), (call.function.name,)),
     )
 
   def _ends(self, call: _Call, names: Mapping[str, str]) -> tuple[str, ...]:

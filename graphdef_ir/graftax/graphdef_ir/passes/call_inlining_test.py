@@ -13,7 +13,7 @@ from graftax.graphdef_ir.errors import (
   OutputIndexError,
   RecursiveFunctionError,
 )
-from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, Source, TensorRef
+from graftax.graphdef_ir.graph import Function, Node, NodeOrigin, Parameter, Result, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.graph.text import format_function
 from graftax.graphdef_ir.passes.call_inlining import inline_calls
@@ -61,7 +61,7 @@ def test_a_call_becomes_its_body():
   function = _function("f", "a", "c", _call("call", "negate", "a"), _node("c", "Neg", "call", T=_F))
   inlined = inline_calls(function, library)
   assert _lines(inlined, library) == ["call/y = Neg(a)", "c = Neg(call/y)", "return c"]
-  assert inlined.node("call/y").source == Source(("y",), ("negate",))
+  assert inlined.node("call/y").source == NodeOrigin(("y",), ("negate",))
 
 
 def test_a_call_by_name_is_a_call():
@@ -75,7 +75,7 @@ def test_calls_in_calls_are_inlined_too():
   library = _library(_NEGATE, twice)
   inlined = inline_calls(_function("f", "x", "t", _call("t", "twice", "x")), library)
   assert _lines(inlined, library) == ["t/a/y = Neg(x)", "t/b/y = Neg(t/a/y)", "return t/b/y"]
-  assert inlined.node("t/a/y").source == Source(("y",), ("negate",))
+  assert inlined.node("t/a/y").source == NodeOrigin(("y",), ("negate",))
 
 
 def test_results_that_are_parameters_lead_back_to_the_caller():
