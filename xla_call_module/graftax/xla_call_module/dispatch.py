@@ -135,8 +135,8 @@ def call(module: Module, *args: Any, **options: Unpack[LiftOptions]) -> tuple[ja
   Args:
     module: the module to run.
     *args: one array per input of the module, in the order, shapes and dtypes of `module.inputs`. Arrays may be traced.
-    **options: keyword arguments of `lift`. Any option that embedding cannot honour, such as `mesh`, makes a module that
-      does not lift raise.
+    **options: keyword arguments of `lift`. Some, such as `mesh`, have no effect on an embedded module, so a module that
+      can only be embedded as a whole raises if they are given.
 
   Returns:
     A tuple with one array per output of the module, also if there is only one.

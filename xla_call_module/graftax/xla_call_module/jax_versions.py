@@ -65,8 +65,8 @@ def mulhi(x: jax.Array, y: jax.Array) -> jax.Array:
     `floor(x * y / 2**bits)`, of the same shape and dtype.
 
   Example:
-    >>> mulhi(jax.numpy.uint8([200, 3]), jax.numpy.uint8([200, 3]))
-    Array([156,   0], dtype=uint8)
+    >>> mulhi(jax.numpy.uint32([2**31, 3]), jax.numpy.uint32([6, 3]))
+    Array([3, 0], dtype=uint32)
   """
   return lax.mulhi(x, y) if hasattr(lax, "mulhi") else mulhi_of_halves(x, y)
 

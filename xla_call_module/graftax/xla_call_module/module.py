@@ -209,6 +209,10 @@ class Module:
       ArgumentError: `text` is not a str.
       DecodeError: the text does not parse or verify.
       GuardError: the helper process does not start.
+
+    Example:
+      >>> Module.from_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+      Module(float32[3]) -> (float32[3])
     """
     input_checks.check_text(text)
     expansion.check_text(text)
@@ -238,6 +242,11 @@ class Module:
       DecodeError: the bytes are damaged, truncated or not a module.
       GuardError: the helper process does not start.
       VersionError: the module was written by a newer StableHLO than the installed jaxlib reads.
+
+    Example:
+      >>> exported = jax.export.export(jax.jit(lambda x: x * x))(jax.ShapeDtypeStruct((3,), "float32"))
+      >>> Module.from_bytes(exported.mlir_module_serialized, guard=False)  # we made these bytes
+      Module(float32[3]) -> (float32[3])
     """
     data = input_checks.as_bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
@@ -284,6 +293,12 @@ class Module:
       DecodeError: the bytes are not a serialized Exported.
       VersionError: the module was written by a newer StableHLO than the installed jaxlib reads, the file has a newer
         format, or the calling convention is not one of versions 2 to 10.
+
+    Example:
+      >>> square = jax.jit(lambda x: x * x)
+      >>> exported = jax.export.export(square, platforms=["cpu"])(jax.ShapeDtypeStruct((3,), "float32"))
+      >>> Module.from_exported(exported)
+      Module(float32[3]) -> (float32[3]) for cpu
     """
     if isinstance(exported, (bytes, bytearray, memoryview)):
       if bytecode.is_bytecode(bytes(exported[:4])):
@@ -342,6 +357,12 @@ class Module:
       ArgumentError: an attribute has a wrong type.
       VersionError: the version is not supported.
       DecodeError: the module does not parse.
+
+    Example:
+      >>> from graftax.xla_call_module.exporting import export_call_module
+      >>> node = export_call_module(lambda x: (x + 1,), [jax.ShapeDtypeStruct((3,), "float32")], platforms=["cpu"])
+      >>> Module.from_call_module(**node.attributes, guard=False)  # we made this node
+      Module(float32[3]) -> (float32[3]) for cpu
     """
     if not isinstance(version, (int, np.integer)):
       raise errors.ArgumentError(f"Module.from_call_module: version={version!r}; expected an integer.")

@@ -112,7 +112,7 @@ def inline_into_lowering(context: Any, data: bytes | str, name: str, operands: S
   Args:
     context: the first argument of a lowering rule, `LoweringRuleContext`. Its `avals_out` are the types of the results.
     data: MLIR bytecode or text of a module whose `main` has one argument per operand.
-    name: a prefix for the name of the merged function; it is made unique.
+    name: the name of the merged function, which is changed if it is taken.
     operands: the MLIR values of the arguments. They are converted to the types that `main` declares.
   """
   module = mlir_ir.Module.parse(data)
