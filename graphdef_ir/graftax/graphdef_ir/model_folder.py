@@ -229,12 +229,11 @@ def read_regular_file(path: str | os.PathLike[str], what: str, *, max_bytes: int
     UnreadableFileError: the system cannot read it.
 
   Example:
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...   _ = file.write(b"labels")
-    ...   file.flush()
-    ...   read_regular_file(file.name, "labels of the model", max_bytes=100)
-    b'labels'
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "labels.txt")
+    >>> _ = path.write_text("cat")
+    >>> read_regular_file(path, "labels of the model", max_bytes=100)
+    b'cat'
   """
   return _content(open_regular_file(path, what), what, max_bytes)
 

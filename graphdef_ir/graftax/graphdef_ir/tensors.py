@@ -25,7 +25,14 @@ __all__ = ["Tensor"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tensor:
-  """A tensor of known value, created by `from_proto` or `from_numpy`. Two tensors are equal if their bits are."""
+  """A tensor of known value, created by `from_proto` or `from_numpy`. Two tensors are equal if their bits are.
+
+  Example:
+    >>> import numpy as np
+    >>> tensor = Tensor.from_numpy(np.float32([[1, 2], [3, 4]]))
+    >>> tensor.dtype.name, tensor.shape
+    ('FLOAT', (2, 2))
+  """
 
   dtype: DType
   shape: tuple[int, ...]

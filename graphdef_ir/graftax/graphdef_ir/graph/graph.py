@@ -23,6 +23,12 @@ class Graph:
   """A GraphDef: nodes, the functions they call, and the signatures of the ops it uses.
 
   `producer` is the GraphDef version of the TensorFlow that wrote it, 0 if not recorded.
+
+  Example:
+    >>> from graftax.graphdef_ir import parse_graph
+    >>> graph = parse_graph(b'node { name: "x" op: "NoOp" } node { name: "y" op: "NoOp" input: "^x" }')
+    >>> graph.node("y").control_inputs
+    ('x',)
   """
 
   nodes: tuple[Node, ...]

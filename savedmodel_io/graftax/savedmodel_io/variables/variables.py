@@ -65,6 +65,13 @@ class Variables(Mapping[str, Any]):
   Values that `load` was asked to cast or to place on devices are read each time they are asked for. Those on devices
   are `jax.Array`s, all others `numpy.ndarray`s.
 
+  Example:
+    >>> import os
+    >>> from graftax.savedmodel_io import load
+    >>> model = load(os.path.join(os.path.dirname(__file__), "../testdata/2026_11_21/keras_export"))
+    >>> model.variables["sequential/head/bias"].shape
+    (1,)
+
   Attributes:
     infos: name -> what is known about the variable, without touching its value; includes those without a value.
   """
