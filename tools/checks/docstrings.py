@@ -57,8 +57,10 @@ def public_functions() -> list[Function]:
     for module in map(importlib.import_module, names):
       for name in sorted(module.__all__):
         value = getattr(module, name)
-        # Types of the standard library and functions of JAX that a package lists have docstrings of their own.
-        if callable(value) and str(getattr(value, "__module__", "")).startswith("graftax."):
+        # Classes and functions of other libraries that a package lists have docstrings of their own; aliases of types
+        # have none.
+        is_made = inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value))
+        if is_made and value.__module__.startswith("graftax."):
           for inner, function in _functions(value):
             address = ".".join([module.__name__, name, *inner])
             found.setdefault(function, _described(package, address, bool(inner), function))
