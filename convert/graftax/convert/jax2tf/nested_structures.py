@@ -16,7 +16,7 @@ import jax
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import positional_names
 
-__all__ = ["ArgumentLayout", "Leaf", "argument_layout", "portable_structure"]
+__all__ = ["ArgumentLayout", "LeafIndex", "argument_layout", "portable_structure"]
 
 # Any in this module: nested arguments and results of the caller.
 
@@ -25,7 +25,7 @@ _PLAIN_DEFAULTS = (bool, int, float, complex, str, bytes, type(None))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafIndex:
   """The flat argument or result of a JAX function at `index`, in the order of `jax.tree.leaves`."""
 
   index: int
@@ -33,7 +33,7 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ArgumentLayout:
-  """The arguments of a call of a JAX function, with `Leaf`s for arrays, as `InputStructure` has them.
+  """The arguments of a call of a JAX function, with `LeafIndex`s for arrays, as `InputStructure` has them.
 
   Attributes:
     args: nested positional arguments. A default value that the call does not replace is a fixed leaf.
@@ -47,7 +47,7 @@ class ArgumentLayout:
 
 
 def portable_structure(nested: Any, numbers: Iterator[int]) -> Any:
-  """Returns a pytree as a structure of TensorFlow, with a `Leaf` of the next number for each of its leaves.
+  """Returns a pytree as a structure of TensorFlow, with a `LeafIndex` of the next number for each of its leaves.
 
   None is a fixed leaf.
   """
@@ -55,7 +55,7 @@ def portable_structure(nested: Any, numbers: Iterator[int]) -> Any:
     return None
   children = jax.tree_util.tree_leaves_with_path(nested, is_leaf=lambda value: value is not nested)
   if len(children) == 1 and not children[0][0]:
-    return Leaf(next(numbers))
+    return LeafIndex(next(numbers))
   keys = [path[0] for path, _ in children]
   values = [portable_structure(value, numbers) for _, value in children]
   if isinstance(nested, tuple) and hasattr(nested, "_fields"):

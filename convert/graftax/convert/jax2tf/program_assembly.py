@@ -10,7 +10,7 @@ import tree
 from graftax.convert.jax2tf.gradient_functions import GradientFunctions, differentiable_body, flat_function
 from graftax.convert.jax2tf.large_constants import digests
 from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, prevent_gradient, tensor_spec
-from graftax.convert.jax2tf.nested_structures import Leaf
+from graftax.convert.jax2tf.nested_structures import LeafIndex
 from graftax.convert.jax2tf.node_forms import NodeForm, unique_name
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.graphdef_ir import DType, Function, Node, Parameter, PartialShape, Tensor, TensorRef, TensorSpec
@@ -35,8 +35,8 @@ class ProgramAssembly:
   Attributes:
     traced: the function; its first flat arguments are the parameters.
     variables: the names of the variables, one for each parameter.
-    arguments: `(args, kwargs)` with a `Leaf` for each other flat argument.
-    results: the nested result with a `Leaf` for each flat result.
+    arguments: `(args, kwargs)` with a `LeafIndex` for each other flat argument.
+    results: the nested result with a `LeafIndex` for each flat result.
     form: how traced functions become nodes.
     constants: the values of the last inputs of `traced`, which are constants.
   """
@@ -137,9 +137,9 @@ class ProgramAssembly:
     ]
 
   def _with_specs(self, structure: object, specs: list[TensorSpec]) -> Any:
-    return tree.map_structure(lambda leaf: specs[leaf.index] if isinstance(leaf, Leaf) else leaf, structure)
+    return tree.map_structure(lambda leaf: specs[leaf.index] if isinstance(leaf, LeafIndex) else leaf, structure)
 
 
 def _leaf_positions(structure: object) -> list[int]:
   """Returns, for each flat tensor in TensorFlow's order, its position in JAX's order."""
-  return [leaf.index for leaf in tree.flatten(structure) if isinstance(leaf, Leaf)]
+  return [leaf.index for leaf in tree.flatten(structure) if isinstance(leaf, LeafIndex)]

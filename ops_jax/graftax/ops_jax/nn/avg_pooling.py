@@ -12,7 +12,7 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, StaticSizes
-from graftax.ops_jax.spatial.windows import PoolAttrs, Window, full_window, window_views
+from graftax.ops_jax.spatial.windows import PoolAttrs, SpatialWindow, full_window, window_views
 
 __all__ = ["MAX_UNROLLED_CELLS", "avg_pool", "avg_pool3d", "avg_pool3d_grad", "avg_pool_grad"]
 
@@ -20,7 +20,7 @@ __all__ = ["MAX_UNROLLED_CELLS", "avg_pool", "avg_pool3d", "avg_pool3d_grad", "a
 MAX_UNROLLED_CELLS = 64
 
 
-def _window_sum(x: Array, window: Window) -> Array:
+def _window_sum(x: Array, window: SpatialWindow) -> Array:
   axes = tuple(range(x.ndim))
   if window.padding_name == "VALID" and all(n in (1, size) for n, size in zip(window.size, x.shape, strict=True)):
     strided = [n == 1 and stride != 1 for n, stride in zip(window.size, window.strides, strict=True)]

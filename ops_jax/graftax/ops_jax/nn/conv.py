@@ -13,12 +13,12 @@ from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import depthwise_convolve
 from graftax.ops_jax.spatial.layouts import Layout
-from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, layout_and_window
+from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, SpatialWindow, layout_and_window
 
 __all__ = ["check_channels", "conv", "conv2d", "conv3d", "convolve"]
 
 
-def convolve(x: jax.Array, kernel: jax.Array, window: Window, place: Layout) -> Array:
+def convolve(x: jax.Array, kernel: jax.Array, window: SpatialWindow, place: Layout) -> Array:
   """Convolves `x` with `kernel`, in groups if the kernel has fewer input channels than `x`.
 
   Args:

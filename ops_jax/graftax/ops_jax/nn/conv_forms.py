@@ -11,13 +11,13 @@ from jax import lax
 
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import Layout
-from graftax.ops_jax.spatial.windows import Window
+from graftax.ops_jax.spatial.windows import SpatialWindow
 from graftax.xla_call_module.lax_extras import CONV_FORMS, ConvForm, ConvShapes, find_conv_form
 
 __all__ = ["canonical_form", "cpu_form"]
 
 
-def canonical_form(x: jax.Array, kernel: jax.Array, window: Window, place: Layout, groups: int) -> Array:
+def canonical_form(x: jax.Array, kernel: jax.Array, window: SpatialWindow, place: Layout, groups: int) -> Array:
   """Computes a convolution with XLA's own operation."""
   space = "".join(str(i) for i in range(len(place.spatial_axes)))
   return lax.conv_general_dilated(
@@ -35,7 +35,7 @@ _Spec = jax.Array | jax.ShapeDtypeStruct
 
 
 def cpu_form(
-  x: _Spec, kernel: _Spec, window: Window, place: Layout, groups: int, forms: tuple[ConvForm, ...] | None = None
+  x: _Spec, kernel: _Spec, window: SpatialWindow, place: Layout, groups: int, forms: tuple[ConvForm, ...] | None = None
 ) -> Callable[[jax.Array, jax.Array], jax.Array] | None:
   """Returns the form of the table for a convolution on a CPU, or None if the canonical one is the fastest.
 

@@ -14,7 +14,7 @@ from graftax.ops_jax.nn.conv import check_channels
 from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
 from graftax.ops_jax.spatial.layouts import Layout, layout
-from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, WindowAttrs, layout_and_window
+from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, SpatialWindow, WindowAttrs, layout_and_window
 from graftax.xla_call_module.lax_extras import CONV_INPUT_GRADIENT_FORMS
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _Shape = Sequence[int]
-_Form = Callable[[jax.Array, jax.Array, Window, Layout], Array]
+_Form = Callable[[jax.Array, jax.Array, SpatialWindow, Layout], Array]
 
 
 def _transposed(op: str, linear: Callable[[jax.Array], Array], shape: _Shape, out_backprop: Array) -> Array:
@@ -63,7 +63,7 @@ def _input_gradient(
 
 
 def _dense_input_gradient(
-  op: str, input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: Window
+  op: str, input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: SpatialWindow
 ) -> Array:
   x = jax.ShapeDtypeStruct(tuple(input_shape), kernel.dtype)
   groups = check_channels(x.shape, kernel.shape, place)
@@ -79,7 +79,7 @@ def _dense_input_gradient(
 
 
 def _integer_input_gradient(
-  input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: Window
+  input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: SpatialWindow
 ) -> Array:
   # jax.linear_transpose does not support integers, so the transposed convolution is written out.
   groups = input_shape[place.channel_axis] // kernel.shape[-2]
@@ -126,7 +126,7 @@ def _filter_gradient(
 
 
 def _dense_filter_gradient(
-  op: str, x: jax.Array, filter_shape: _Shape, out_backprop: jax.Array, place: Layout, window: Window
+  op: str, x: jax.Array, filter_shape: _Shape, out_backprop: jax.Array, place: Layout, window: SpatialWindow
 ) -> Array:
   kernel = jax.ShapeDtypeStruct(tuple(filter_shape), x.dtype)
   groups = check_channels(x.shape, kernel.shape, place)
@@ -142,7 +142,7 @@ def _dense_filter_gradient(
 
 
 def _depthwise_input_gradient(
-  op: str, input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: Window
+  op: str, input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: SpatialWindow
 ) -> Array:
   def of(form: _Form) -> Callable[[jax.Array, jax.Array], Array]:
     return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel, window, place), input_shape, dy)
@@ -151,7 +151,7 @@ def _depthwise_input_gradient(
 
 
 def _depthwise_filter_gradient(
-  op: str, x: jax.Array, filter_shape: _Shape, out_backprop: jax.Array, place: Layout, window: Window
+  op: str, x: jax.Array, filter_shape: _Shape, out_backprop: jax.Array, place: Layout, window: SpatialWindow
 ) -> Array:
   def of(form: _Form) -> Callable[[jax.Array, jax.Array], Array]:
     return lambda x, dy: _transposed(op, lambda kernel: form(x, kernel, window, place), filter_shape, dy)

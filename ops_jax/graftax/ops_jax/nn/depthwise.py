@@ -10,13 +10,13 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import Layout
-from graftax.ops_jax.spatial.windows import Conv2DAttrs, Window, layout_and_window, window_views
+from graftax.ops_jax.spatial.windows import Conv2DAttrs, SpatialWindow, layout_and_window, window_views
 from graftax.xla_call_module.lax_extras import accumulation_dtype, depthwise_sum
 
 __all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shifted_form"]
 
 
-def grouped_form(x: jax.Array, kernel: jax.Array, window: Window, place: Layout) -> Array:
+def grouped_form(x: jax.Array, kernel: jax.Array, window: SpatialWindow, place: Layout) -> Array:
   """Computes a depthwise convolution as a convolution with one group per channel; see `depthwise_convolve`."""
   *size, channels, multiplier = kernel.shape
   space = "".join(str(i) for i in range(len(size)))
@@ -31,7 +31,7 @@ def grouped_form(x: jax.Array, kernel: jax.Array, window: Window, place: Layout)
   )
 
 
-def shifted_form(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+def shifted_form(x: Array, kernel: Array, window: SpatialWindow, place: Layout) -> Array:
   """Computes a depthwise convolution as a sum of shifted inputs times filter cells; see `depthwise_convolve`."""
   dtype = accumulation_dtype(x.dtype)
   views = window_views(x.astype(dtype), window, place.spatial_axes, 0)
@@ -41,7 +41,7 @@ def shifted_form(x: Array, kernel: Array, window: Window, place: Layout) -> Arra
   return total.astype(x.dtype)
 
 
-def depthwise_convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+def depthwise_convolve(x: Array, kernel: Array, window: SpatialWindow, place: Layout) -> Array:
   """Convolves each channel of `x` with its own filters.
 
   Args:

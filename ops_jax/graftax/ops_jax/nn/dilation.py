@@ -10,7 +10,7 @@ from jax import lax
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import layout
-from graftax.ops_jax.spatial.windows import Window, spatial_window, window_views
+from graftax.ops_jax.spatial.windows import SpatialWindow, spatial_window, window_views
 from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = ["dilation2d", "dilation2d_backprop_filter", "dilation2d_backprop_input"]
@@ -32,14 +32,14 @@ class _DilationAttrs(TypedDict):
   padding: str
 
 
-def _window(x: Array, kernel: Array, *, strides: Sequence[int], rates: Sequence[int], padding: str) -> Window:
+def _window(x: Array, kernel: Array, *, strides: Sequence[int], rates: Sequence[int], padding: str) -> SpatialWindow:
   place = layout("Dilation2D", "NHWC", x.ndim)
   return spatial_window(
     "Dilation2D", place, x.shape, kernel.shape[:2], strides=strides, padding=padding, dilations=rates
   )
 
 
-def _first_maximum(x: Array, kernel: Array, window: Window) -> tuple[Array, Array]:
+def _first_maximum(x: Array, kernel: Array, window: SpatialWindow) -> tuple[Array, Array]:
   """Returns the maximum over the window's cells, and the number of the first cell that reaches it."""
   is_inside = jnp.ones(x.shape[:3] + (1,), bool)
   best = jnp.asarray(lowest(x.dtype))
@@ -52,7 +52,7 @@ def _first_maximum(x: Array, kernel: Array, window: Window) -> tuple[Array, Arra
   return best, index
 
 
-def _selected(index: Array, x_dot: Array, kernel_dot: Array, window: Window) -> Array:
+def _selected(index: Array, x_dot: Array, kernel_dot: Array, window: SpatialWindow) -> Array:
   """Adds, for each window, the entries of `x_dot` and `kernel_dot` at cell number `index`; linear in both."""
   total: Any = 0
   for number, (cell, view) in enumerate(window_views(x_dot, window, _SPATIAL, 0)):

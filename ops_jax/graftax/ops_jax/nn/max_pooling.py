@@ -21,7 +21,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSizes
 from graftax.ops_jax.array.gather import check_bounds
 from graftax.ops_jax.nn.avg_pooling import MAX_UNROLLED_CELLS
-from graftax.ops_jax.spatial.windows import PoolAttrs, Window, full_window, window_views
+from graftax.ops_jax.spatial.windows import PoolAttrs, SpatialWindow, full_window, window_views
 from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
@@ -40,16 +40,16 @@ __all__ = [
 ]
 
 
-def _reduced_maximum(x: Array, window: Window) -> Array:
+def _reduced_maximum(x: Array, window: SpatialWindow) -> Array:
   return lax.reduce_window(x, lowest(x.dtype), lax.max, window.size, window.strides, window.lax_padding)
 
 
-def _unrolled_maximum(x: Array, window: Window) -> Array:
+def _unrolled_maximum(x: Array, window: SpatialWindow) -> Array:
   views = [view for _, view in window_views(x, window, range(x.ndim), lowest(x.dtype))]
   return functools.reduce(jnp.maximum, views)
 
 
-def _first_maximum(x: Array, window: Window) -> tuple[Array, Array]:
+def _first_maximum(x: Array, window: SpatialWindow) -> tuple[Array, Array]:
   """Returns each window's maximum, and the row-major number of its first cell, which is never a padding cell."""
   best, index = None, None
   is_found: Array | None = None
@@ -69,7 +69,7 @@ def _first_maximum(x: Array, window: Window) -> tuple[Array, Array]:
   return best, index
 
 
-def _inside_views(x: Array, window: Window) -> Iterator[Array | None]:
+def _inside_views(x: Array, window: SpatialWindow) -> Iterator[Array | None]:
   """Yields for each cell of the window a mask of the windows in which it is inside `x`; None if always."""
   if all(pair == (0, 0) for pair in window.padding):
     return itertools.repeat(None, math.prod(window.size))
@@ -79,7 +79,7 @@ def _inside_views(x: Array, window: Window) -> Iterator[Array | None]:
   return (view for _, view in window_views(jnp.ones(shape, bool), window, range(x.ndim), False))
 
 
-def _summed_over_maxima(x: Array, values: Array, window: Window) -> Array:
+def _summed_over_maxima(x: Array, values: Array, window: SpatialWindow) -> Array:
   """Sums, for each window, the entries of `values` at all maxima of `x`; linear in `values`."""
   x = lax.stop_gradient(x)
   maximum = _reduced_maximum(x, window)
@@ -94,7 +94,7 @@ def _summed_over_maxima(x: Array, values: Array, window: Window) -> Array:
   return total
 
 
-def _selected(x: Array, values: Array, window: Window) -> Array:
+def _selected(x: Array, values: Array, window: SpatialWindow) -> Array:
   """Returns, for each window, the entry of `values` at the first maximum of `x`; linear in `values`."""
   if math.prod(window.size) > MAX_UNROLLED_CELLS:
     return jax.jvp(lambda x: _reduced_maximum(x, window), (lax.stop_gradient(x),), (values,))[1]
@@ -108,10 +108,10 @@ def _selected(x: Array, values: Array, window: Window) -> Array:
 
 
 # Selects the tangent of each window's maximum: (x, tangents, window) -> one entry per window.
-_Choice = Callable[[Array, Array, Window], Array]
+_Choice = Callable[[Array, Array, SpatialWindow], Array]
 
 
-def _max_pool(x: Any, window: Window, choice: _Choice = _selected) -> Array:
+def _max_pool(x: Any, window: SpatialWindow, choice: _Choice = _selected) -> Array:
   """Computes the maximum of each window of `x`."""
   if math.prod(window.size) > MAX_UNROLLED_CELLS:
     return _reduced_maximum(jnp.asarray(x), window)
@@ -131,7 +131,7 @@ def _max_pool(x: Any, window: Window, choice: _Choice = _selected) -> Array:
   return pool(jnp.asarray(x))
 
 
-def _max_pool_gradient(op: str, x: Any, grad: Any, window: Window, choice: _Choice = _selected) -> Array:
+def _max_pool_gradient(op: str, x: Any, grad: Any, window: SpatialWindow, choice: _Choice = _selected) -> Array:
   x, grad = jnp.asarray(x), jnp.asarray(grad)
   expected = jax.eval_shape(lambda x: _reduced_maximum(x, window), x).shape
   if expected != grad.shape:
@@ -303,7 +303,7 @@ def max_pool3d_grad_grad(
   return _selected_gradient("MaxPool3DGradGrad", orig_input, grad, **attrs)
 
 
-def _positions(shape: Sequence[int], index: Array, window: Window, with_batch: bool) -> Array:
+def _positions(shape: Sequence[int], index: Array, window: SpatialWindow, with_batch: bool) -> Array:
   """Returns the flat position in an array of `shape` of cell number `index` of each window."""
   cells = jnp.unravel_index(index, window.size)
   flat: Any = 0

@@ -18,7 +18,7 @@ __all__ = [
   "Conv2DAttrs",
   "ConvAttrs",
   "PoolAttrs",
-  "Window",
+  "SpatialWindow",
   "WindowAttrs",
   "full_window",
   "layout_and_window",
@@ -79,7 +79,7 @@ class PoolAttrs(TypedDict):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Window:
+class SpatialWindow:
   """How a window slides over the spatial dimensions; every tuple has one entry per spatial dimension.
 
   Attributes:
@@ -113,7 +113,7 @@ def spatial_window(
   padding: str,
   dilations: Sequence[int] = (),
   explicit_paddings: Sequence[int] = (),
-) -> Window:
+) -> SpatialWindow:
   """Returns the window that TensorFlow's attributes describe.
 
   Args:
@@ -135,7 +135,7 @@ def spatial_window(
   spatial_dilations = _spatial(op, "dilations", place, dilations or ones)
   extents = [(n - 1) * d + 1 for n, d in zip(size, spatial_dilations, strict=True)]
   pairs = _padding_pairs(op, input_shape, place, extents, spatial_strides, padding, explicit_paddings)
-  return Window(tuple(size), spatial_strides, spatial_dilations, pairs, padding)
+  return SpatialWindow(tuple(size), spatial_strides, spatial_dilations, pairs, padding)
 
 
 def layout_and_window(
@@ -148,7 +148,7 @@ def layout_and_window(
   dilations: Sequence[int] = (),
   data_format: str = "CHANNELS_LAST",
   explicit_paddings: Sequence[int] = (),
-) -> tuple[Layout, Window]:
+) -> tuple[Layout, SpatialWindow]:
   """Returns the layout of a convolution's input, and how the filter slides over it.
 
   Args:
@@ -230,7 +230,7 @@ def full_window(
   strides: Sequence[int],
   padding: str,
   explicit_paddings: Sequence[int] = (),
-) -> Window:
+) -> SpatialWindow:
   """Returns a window over all dimensions of the input, batch and channels included; see `spatial_window`.
 
   Raises:
@@ -244,10 +244,12 @@ def full_window(
     )
   everywhere = Layout("all dimensions", rank, tuple(range(rank)))
   pairs = _padding_pairs(op, input_shape, everywhere, ksize, strides, padding, explicit_paddings)
-  return Window(tuple(ksize), tuple(strides), (1,) * rank, pairs, padding)
+  return SpatialWindow(tuple(ksize), tuple(strides), (1,) * rank, pairs, padding)
 
 
-def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> Iterator[tuple[tuple[int, ...], Array]]:
+def window_views(
+  x: Array, window: SpatialWindow, axes: Sequence[int], fill: Any
+) -> Iterator[tuple[tuple[int, ...], Array]]:
   """Yields, for each cell of the window, its position and the part of `x` that it sees, one entry per window.
 
   Args:
@@ -314,7 +316,7 @@ def _with_spare_cells(x: Array, axes: Sequence[int], spare: Sequence[int], fill:
   return lax.pad(x, fill, configuration)
 
 
-def _padded(x: Array, window: Window, axes: Sequence[int], fill: Array) -> Array:
+def _padded(x: Array, window: SpatialWindow, axes: Sequence[int], fill: Array) -> Array:
   if window.lax_padding == window.padding:
     configuration = [(0, 0, 0)] * x.ndim
     for axis, (before, after) in zip(axes, window.padding, strict=True):

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graftax.savedmodel_io.matching.layers import Layer, Leaf
+from graftax.savedmodel_io.matching.layers import Layer, LayerParameter
 from graftax.savedmodel_io.matching.layouts import Recipe, Step
 from graftax.savedmodel_io.matching.words import split_name
 
@@ -30,9 +30,9 @@ class _Cell:
   """
 
   scope: str
-  kernel: Leaf
-  state: Leaf
-  bias: Leaf | None
+  kernel: LayerParameter
+  state: LayerParameter
+  bias: LayerParameter | None
   num_gates: int
   layers: tuple[Layer, ...]
 
@@ -50,14 +50,14 @@ class _Place:
   """
 
   scope: str
-  kernels: tuple[Leaf, ...]
-  states: tuple[Leaf, ...]
-  biases: tuple[Leaf | None, ...]
-  state_biases: tuple[Leaf | None, ...]
-  apart: Leaf | None
+  kernels: tuple[LayerParameter, ...]
+  states: tuple[LayerParameter, ...]
+  biases: tuple[LayerParameter | None, ...]
+  state_biases: tuple[LayerParameter | None, ...]
+  apart: LayerParameter | None
   layers: tuple[Layer, ...]
 
-  def leaves(self) -> dict[str, Leaf]:
+  def leaves(self) -> dict[str, LayerParameter]:
     """Returns role -> parameter."""
     found = [("kernel", self.kernels), ("state", self.states), ("bias", self.biases), ("state_bias", self.state_biases)]
     named = {f"cell/{kind}/{k}": leaf for kind, leaves in found for k, leaf in enumerate(leaves) if leaf is not None}
@@ -211,11 +211,11 @@ def _made(cell: _Cell, place: _Place) -> Layer:
     if source is None:
       continue
     recipes = tuple(Recipe((source.name,), _steps(cell, place, kind, int(part), guess)) for guess in guesses)
-    leaves[role] = Leaf(source.name, leaf.shape, role, recipes[0], recipes)
+    leaves[role] = LayerParameter(source.name, leaf.shape, role, recipes[0], recipes)
   return Layer(cell.scope, leaves)
 
 
-def _source(cell: _Cell, place: _Place, kind: str, part: int) -> Leaf | None:
+def _source(cell: _Cell, place: _Place, kind: str, part: int) -> LayerParameter | None:
   """Returns the parameter that a part of the target's cell is made of; None if the cell has none for it."""
   if kind in ("kernel", "state"):
     return cell.kernel if kind == "kernel" else cell.state

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-from graftax.savedmodel_io.matching.layers import Layer, Leaf
+from graftax.savedmodel_io.matching.layers import Layer, LayerParameter
 from graftax.savedmodel_io.matching.layouts import Recipe, Step
 from graftax.savedmodel_io.matching.words import split_name
 
@@ -86,7 +86,7 @@ def _joined(scope: str, layers: Sequence[Layer]) -> Layer:
     counts = [first.shape[-2]] if by_heads else _head_counts(shape[-1])
     recipes = [Recipe(names, before, axis)]
     recipes.extend(Recipe(names, before, axis, (("interleave", (axis, 3, heads)),)) for heads in counts if heads > 1)
-    leaves[role] = Leaf(first.name, whole, role, recipes[0], tuple(recipes))
+    leaves[role] = LayerParameter(first.name, whole, role, recipes[0], tuple(recipes))
   return Layer(scope, leaves)
 
 
@@ -110,6 +110,6 @@ def _apart(layer: Layer) -> list[Layer]:
       recipes = [
         dataclasses.replace(leaf.recipe, before=(*leaf.recipe.before, *order, third)) for order in [(), *orders]
       ]
-      leaves[role] = Leaf(leaf.name, shape, role, recipes[0], tuple(recipes))
+      leaves[role] = LayerParameter(leaf.name, shape, role, recipes[0], tuple(recipes))
     found.append(Layer(f"{layer.scope}/{part}", leaves))
   return found

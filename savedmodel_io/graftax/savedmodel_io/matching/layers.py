@@ -7,7 +7,7 @@ from functools import cached_property
 from graftax.savedmodel_io.matching.layouts import Array, Recipe, Shape, Step, layouts
 from graftax.savedmodel_io.matching.words import contradict, numbers, pattern, role, shared, words
 
-__all__ = ["Layer", "Leaf", "compatible", "leaf_layouts", "likeness", "read_layers"]
+__all__ = ["Layer", "LayerParameter", "compatible", "leaf_layouts", "likeness", "read_layers"]
 
 _COLLECTIONS = ("params", "batch_stats", "state", "variables")
 _AVERAGES = {"mean_ema": "mean", "var_ema": "variance"}
@@ -16,7 +16,7 @@ _ARRAYS = ("kernel", "table", "value")
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LayerParameter:
   """A parameter of a layer.
 
   Attributes:
@@ -44,7 +44,7 @@ class Layer:
   """
 
   scope: str
-  leaves: Mapping[str, Leaf]
+  leaves: Mapping[str, LayerParameter]
 
   @cached_property
   def words(self) -> frozenset[str]:
@@ -64,7 +64,7 @@ class Layer:
     return next(iter(self.leaves)).startswith("cell/")
 
   @cached_property
-  def main(self) -> Leaf:
+  def main(self) -> LayerParameter:
     """The parameter that tells most about the layer."""
     return next((self.leaves[name] for name in _MAIN_ROLES if name in self.leaves), next(iter(self.leaves.values())))
 
@@ -75,7 +75,7 @@ class Layer:
 
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
   """Returns the layers of parameters, in the order of their names."""
-  groups: dict[str, dict[str, Leaf]] = {}
+  groups: dict[str, dict[str, LayerParameter]] = {}
   tops = {name.partition("/")[0] for name in arrays}
   has_tuple = tops <= {"0", "1", "2"}
   for name, array in arrays.items():
@@ -85,7 +85,7 @@ def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
     while kind in group:  # two arrays of the same role, which their names do not tell apart
       scope += "/other"
       group = groups.setdefault(scope, {})
-    group[kind] = Leaf(name, shape, kind, Recipe((name,)), (Recipe((name,)),))
+    group[kind] = LayerParameter(name, shape, kind, Recipe((name,)), (Recipe((name,)),))
   return [Layer(scope, leaves) for scope, leaves in groups.items()]
 
 
@@ -104,7 +104,7 @@ def _place(name: str, rank: int, has_tuple: bool) -> tuple[str, str]:
   return "/".join([*scopes, rest] if rest else scopes), kind
 
 
-def leaf_layouts(source: Leaf, target: Leaf, both: frozenset[str]) -> tuple[tuple[Step, ...], ...]:
+def leaf_layouts(source: LayerParameter, target: LayerParameter, both: frozenset[str]) -> tuple[tuple[Step, ...], ...]:
   """Returns the ways that make one parameter into another."""
   kind = source.role.partition("/")[0]  # "cell/kernel/0" is a part of a cell
   if "kernel" in (source.role, target.role) and source.role in _ARRAYS:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graftax.savedmodel_io.errors import MatchError
 from graftax.savedmodel_io.matching.assignment import Pairs, align_by_use, likenesses, pair_by_names
-from graftax.savedmodel_io.matching.layers import Layer, Leaf, leaf_layouts
+from graftax.savedmodel_io.matching.layers import Layer, LayerParameter, leaf_layouts
 from graftax.savedmodel_io.matching.layouts import Recipe, Step, axis_order
 from graftax.savedmodel_io.matching.running import Functions
 from graftax.savedmodel_io.matching.words import split_name
@@ -191,7 +191,7 @@ def layer_ways(source: Layer, target: Layer) -> tuple[Way, ...]:
   return _leaf_ways(source, target, pairs)
 
 
-def _leaf_ways(source: Layer, target: Layer, pairs: Sequence[tuple[Leaf, Leaf]]) -> tuple[Way, ...]:
+def _leaf_ways(source: Layer, target: Layer, pairs: Sequence[tuple[LayerParameter, LayerParameter]]) -> tuple[Way, ...]:
   both = source.words | target.words
   layouts = {new: [(old, steps) for steps in leaf_layouts(old, new, both)] for old, new in dict.fromkeys(pairs)}
   layouts = {new: found for new, found in layouts.items() if found}

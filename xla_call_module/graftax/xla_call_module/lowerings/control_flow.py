@@ -89,7 +89,9 @@ def _while(context: Context, op: ir.Op, *operands: Any, environment: dict[int, A
   return _scan(context, loop, operands, environment)
 
 
-def _while_loop(context: Context, cond: ir.Region, loop: loops.Loop, operands: Any, environment: Any) -> list[Any]:
+def _while_loop(
+  context: Context, cond: ir.Region, loop: loops.LoopAnalysis, operands: Any, environment: Any
+) -> list[Any]:
   body = loop.body
   changing = [i for i in range(len(operands)) if i not in loop.invariant and operands[i] is not TOKEN]
 
@@ -114,7 +116,7 @@ def _run_body(context: Context, body: ir.Region, ops: Any, outer: dict[int, Any]
   return environment
 
 
-def _scan(context: Context, loop: loops.Loop, operands: Sequence[Any], outer: dict[int, Any]) -> list[Any]:
+def _scan(context: Context, loop: loops.LoopAnalysis, operands: Sequence[Any], outer: dict[int, Any]) -> list[Any]:
   body = loop.body
   positions = {number: i for i, number in enumerate(body.args)}
   carried = [i for i in loop.carried if operands[i] is not TOKEN]

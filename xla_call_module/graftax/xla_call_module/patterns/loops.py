@@ -22,7 +22,7 @@ from graftax.xla_call_module.patterns.trip_count import (
   scalar_slice,
 )
 
-__all__ = ["Loop", "Scanned", "Stacked", "read_loop"]
+__all__ = ["LoopAnalysis", "Scanned", "Stacked", "read_loop"]
 
 
 _INDEX_BYTES = 8
@@ -47,7 +47,7 @@ class Stacked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Loop:
+class LoopAnalysis:
   """The analysis of a `while` loop.
 
   If `num_trips` is None, the trip count depends on traced data or was not requested. The loop then has no `scanned` and
@@ -76,7 +76,7 @@ class Loop:
 
 def read_loop(
   context: Context, cond: ir.Region, body: ir.Region, operands: Sequence[Any], outer: Mapping[int, Any]
-) -> Loop:
+) -> LoopAnalysis:
   """Analyzes a loop for given initial values; `outer` holds the values that the regions capture.
 
   With the option `loops="while"`, the trip count is always None.
@@ -84,7 +84,7 @@ def read_loop(
   body = inline_small_calls(context, body)
   invariant = frozenset(i for i, number in enumerate(body.args) if body.returns[i] == number)
   changing = tuple(i for i in range(len(body.args)) if i not in invariant)
-  dynamic = Loop(None, invariant, changing, (), (), False, body, {})
+  dynamic = LoopAnalysis(None, invariant, changing, (), (), False, body, {})
   if context.options.loops == "while":
     return dynamic
   positions = find_counters(cond, body, operands, outer, invariant)
@@ -147,7 +147,7 @@ class _Facts:
     return "reverse" if np.array_equal(leading, np.arange(self.num_trips)[::-1]) else None
 
 
-def _scan_form(facts: _Facts) -> Loop:
+def _scan_form(facts: _Facts) -> LoopAnalysis:
   body = facts.body
   scanned, stacked = _candidates(facts)
   ways = [way for _, way in (*scanned, *stacked)]
@@ -157,7 +157,7 @@ def _scan_form(facts: _Facts) -> Loop:
   chosen_scans = {item.number: item for item, way in scanned if way == wanted}
   chosen_stacks = {item.position: item for item, way in stacked if way == wanted}
   needed = _needed(facts, chosen_scans, chosen_stacks)
-  return Loop(
+  return LoopAnalysis(
     num_trips=facts.num_trips,
     invariant=facts.invariant,
     carried=tuple(sorted(needed.carried)),
