@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and CONTRIBUTING.md name files and rooms of the tree that exist, where the text says they are."""
+"""Documents name files and rooms of the tree that exist, where the text says they are."""
 
 import os
 import re
@@ -8,14 +8,28 @@ from pathlib import Path, PurePosixPath
 import pytest
 from cleanroom import PACKAGES, ROOT
 
-_DOCUMENTS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
+# Changelogs and measurements say what was.
+_DOCUMENTS = sorted(
+  str(path.relative_to(ROOT))
+  for pattern in ("*.md", "docs/*.md", "docs/*/*.md", *(f"{package}/*.md" for package in PACKAGES))
+  for path in ROOT.glob(pattern)
+  if path.name != "CHANGELOG.md" and not path.name.startswith("measurements-")
+)
 # `a/b.py, c.py` names two files of one folder.
 _FILES = re.compile(r"(?<![\w./<-])((?:[\w-]+/)*)([\w-]+\.py)((?:, [\w-]+\.py)*)(?![\w(])")
 _FOLDER = re.compile(r"`((?:[\w.-]+/)+)`")
 _ROOM = re.compile(r"`([a-z]\w*(?:/\w+)*)`")
-# Names of examples, and the file that must not exist.
-_MADE_UP = {"foo.py", "foo_test.py", "graftax/__init__.py"}
-_NOT_OURS = re.compile(r"\.(?!ci$|github$)|bazel-|dist$|build$|__pycache__$")
+# Names of examples, what commands and libraries write, and the file that must not exist.
+_MADE_UP = {
+  "foo.py",
+  "foo_test.py",
+  "model.py",
+  "params.py",
+  "my_model_source/check.py",
+  "params/",
+  "graftax/__init__.py",
+}
+_NOT_OURS = re.compile(r"\.(?!ci$|github$)|bazel-|(dist|build|__pycache__)/?$")
 
 
 @cache
@@ -58,7 +72,7 @@ def _missing_files(text: str) -> list[str]:
 
 
 def _missing_folders(text: str) -> list[str]:
-  named = {name for name in _FOLDER.findall(text) if not _NOT_OURS.match(name)}
+  named = {name for name in _FOLDER.findall(text) if not _NOT_OURS.match(name)} - _MADE_UP
   return sorted(name for name in named if not any(f"/{folder}".endswith(f"/{name}") for folder in _folders()))
 
 
