@@ -134,6 +134,7 @@ ROOMS = {
         ":console",
         ":errors",
         ":loading_code",
+        ":open_sizes",
         ":shape_options",
         "//convert",
         "//graphdef_ir",
@@ -212,6 +213,11 @@ ROOMS = {
         "//graphdef_ir",
         "//ops_jax",
     ],
+    "open_sizes": [
+        ":shape_options",
+        "//ops_jax",
+        "@pypi//jax",
+    ],
     "outward_ops": [],
     "parameter_files": [
         ":errors",
@@ -252,6 +258,7 @@ ROOMS = {
         ":console",
         ":errors",
         ":host_examples",
+        ":open_sizes",
         ":shape_options",
         "//convert",
         "//graphdef_ir",

@@ -48,6 +48,7 @@ What commands are given:
 
 - `input_options`: shapes and dtypes from `--input`.
 - `shape_options`: shapes from `--batch` and `--shape`.
+- `open_sizes`: advice about models that cannot be traced with open sizes.
 - `array_files`: arrays in .npy and .npz files.
 - `string_files`: strings in files.
 - `parameter_files`: nested parameters in .npz and .safetensors files.

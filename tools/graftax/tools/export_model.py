@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,15 @@ from jax import export
 from graftax.convert import AnnotatedFunction, MissingInputError, Variable, compiler_options
 from graftax.graphdef_ir import GraftaxError, TensorSpec
 from graftax.hub_io import load
-from graftax.ops_jax import InconclusiveError, InvalidInputError
+from graftax.ops_jax import InvalidInputError
 from graftax.savedmodel_io import SavedModel, write_safetensors
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks
 from graftax.tools.errors import ExportError, notes_of
 from graftax.tools.loading_code import loading_code
-from graftax.tools.shape_options import example_size, input_shapes
+from graftax.tools.open_sizes import is_traced, open_sizes_advice, with_numbers
+from graftax.tools.shape_options import input_shapes
 from graftax.xla_call_module import Module, PlatformError
 
 __all__ = ["MODULE_FILE", "PARAMETERS_FILE", "PROGRAM_FILE", "ExportedModel", "export_model"]
@@ -225,33 +225,15 @@ def _advice(
   """Returns what would help: numbers for sizes if these can be traced, or one platform if it can be."""
   if isinstance(error, PlatformError):
     return "Name the platforms that the model was lowered for with --platforms."
-  symbols = sorted(
-    {str(size) for argument in arguments.values() for size in argument.shape if not isinstance(size, int)}
-  )
-  is_undecided = isinstance(error, InconclusiveError)
-  if not symbols:
-    can_be_traced = len(platforms) > 1 and _is_traced(call, parameters, arguments)
-    return f"Try one platform of {', '.join(platforms)} alone with --platforms." if can_be_traced else ""
-  if not is_undecided and not _is_traced(call, parameters, {name: _numbers(a) for name, a in arguments.items()}):
-    return ""
-  advice = f"Give numbers in place of the open sizes {', '.join(symbols)}, with --batch 8 or --shape NAME=8,224,224,3"
-  if is_undecided:
-    condition = next((s for s in symbols if re.search(rf"\b{re.escape(s)}\b", str(error))), symbols[0])
-    advice += f", or say what holds for them, as with --constraint '{condition}>=2'"
-  return f"{advice}."
+  key = jax.ShapeDtypeStruct((2,), np.uint32)
+  if any(not isinstance(size, int) for argument in arguments.values() for size in argument.shape):
 
+    def by_inputs(inputs: Any, params: Any, key: Any) -> Any:
+      return call(params, inputs, key)
 
-def _is_traced(call: Callable[..., Any], *args: Any) -> bool:
-  try:
-    jax.eval_shape(call, *args, jax.ShapeDtypeStruct((2,), np.uint32))
-  except Exception:  # the error that is being reported, or another
-    return False
-  return True
-
-
-def _numbers(argument: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-  sizes = [size if isinstance(size, int) else example_size(str(size)) for size in argument.shape]
-  return jax.ShapeDtypeStruct(tuple(sizes), argument.dtype)
+    return open_sizes_advice(error, by_inputs, arguments, parameters, key)
+  can_be_traced = len(platforms) > 1 and is_traced(call, parameters, arguments, key)
+  return f"Try one platform of {', '.join(platforms)} alone with --platforms." if can_be_traced else ""
 
 
 def _note_narrowed(what: str, specs: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -315,7 +297,7 @@ def _unflattened(exported: export.Exported) -> tuple[Any, Any]:
 
 
 def _tensor(aval: Any) -> dict[str, Any]:
-  example = list(_numbers(aval).shape)
+  example = list(with_numbers(aval).shape)
   return {"dtype": aval.dtype.name, "shape": [str(size) for size in aval.shape], "example_shape": example}
 
 

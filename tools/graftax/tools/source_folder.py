@@ -23,6 +23,7 @@ from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress
 from graftax.tools.errors import CommandError
 from graftax.tools.host_examples import check_made_up, example_inputs, has_text, stored_array
+from graftax.tools.open_sizes import open_sizes_advice
 from graftax.tools.shape_options import SYMBOLIC, example_size, input_shapes
 
 __all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "signature_source", "write_source"]
@@ -170,10 +171,16 @@ def signature_source(
   args, kwargs = (arguments.values(), {}) if called is not fn else ((), arguments)
   keys: dict[str, Any] = {}
   try:
-    source = to_source(called, dict(variables), *args, style=style, **kwargs)
-  except MissingInputError:
-    keys = {fn.rng_name: jax.random.key(0)}
-    source = to_source(called, dict(variables), *args, style=style, **kwargs, **keys)
+    try:
+      source = to_source(called, dict(variables), *args, style=style, **kwargs)
+    except MissingInputError:
+      keys = {fn.rng_name: jax.random.key(0)}
+      source = to_source(called, dict(variables), *args, style=style, **kwargs, **keys)
+  except Exception as e:
+    # Sizes that JAX cannot decide look to a lowering like inputs that do not fit.
+    if advice := open_sizes_advice(e, lambda inputs: fn(variables, **inputs, **keys), arguments):
+      e.add_note(advice)
+    raise
   return SignatureSource(source, signature, fn, variables, arguments, keys)
 
 
