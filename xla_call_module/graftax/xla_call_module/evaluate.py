@@ -74,7 +74,7 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
 
 
 def _lowered(
-  context: Context, op: ir.Op, rule: registry.Rule | None, operands: Sequence[Any], environment: Environment
+  context: Context, op: ir.Op, rule: registry.LoweringRule | None, operands: Sequence[Any], environment: Environment
 ) -> Any:
   """Returns the results that the registered lowering of an op computes."""
   if rule is None:
@@ -163,7 +163,7 @@ _MALFORMED = (
 _OF_TRACING = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 
 
-def _is_of_module(error: Exception, rule: registry.Rule | None, op: ir.Op, context: Context) -> bool:
+def _is_of_module(error: Exception, rule: registry.LoweringRule | None, op: ir.Op, context: Context) -> bool:
   """Returns whether an error that a lowering raised comes from the module, and not from functions of the caller."""
   if not isinstance(error, _MALFORMED) or isinstance(error, _OF_TRACING) or _is_annotated(error):
     return False

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 __all__ = [
-  "Rule",
+  "LoweringRule",
   "Table",
   "composites",
   "custom_calls",
@@ -36,7 +36,7 @@ _CUSTOM_CALL_ATTRIBUTES = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
+class LoweringRule:
   """How one op is lowered.
 
   Attributes:
@@ -73,7 +73,7 @@ def unknown_settings(attrs: Mapping[str, object], settings: Collection[str] | No
   return _unknown(attrs, None if settings is None else (*settings, *_CUSTOM_CALL_ATTRIBUTES))
 
 
-class Table(dict[str, Rule]):
+class Table(dict[str, LoweringRule]):
   """Lowering rules by name."""
 
   def add(
@@ -99,7 +99,7 @@ class Table(dict[str, Rule]):
       for name in names:
         if name in self and not override:
           raise ValueError(f"a lowering for {name!r} is registered already; pass override=True to replace it.")
-        self[name] = Rule(function, takes_known, takes_environment, known)
+        self[name] = LoweringRule(function, takes_known, takes_environment, known)
       return function
 
     return decorate
@@ -118,12 +118,16 @@ def register(
   ignores: Iterable[str] = (),
   override: bool = False,
 ) -> Callable[[F], F]:
-  """Returns a decorator that registers the lowering of ops such as `"stablehlo.add"`; see `Rule` for its signature.
+  """Returns a decorator that registers the lowering of ops such as `"stablehlo.add"`.
+
+  The lowering is called as `function(context, op, *operands)` and returns the op's result, or a tuple of its results.
 
   Args:
     names: ops that the function lowers.
-    takes_known: see `Rule`.
-    takes_environment: see `Rule`.
+    takes_known: pass known operands as NumPy arrays or symbolic arrays; otherwise they are converted to operands of JAX
+      ops.
+    takes_environment: pass the keyword argument `environment`, which maps the numbers of the values around the op to
+      values. It is always passed for ops with regions.
     attributes: names in `op.attrs` that the function reads. An op with any other attribute does not lift, because that
       attribute may change the result. Names with a dot are annotations and are not checked. None disables the check.
     ignores: further attributes that may be present and do not change the result.
@@ -158,7 +162,7 @@ def register_custom_call(
 
   Args:
     *targets: values of `call_target_name` that the function lowers.
-    takes_known: see `Rule`.
+    takes_known: as for `register`.
     attributes: as for `register`, besides the attributes that every custom call may have. By default they are not
       checked, because most targets carry settings of the library that they call.
     override: replace lowerings that are registered.
@@ -181,12 +185,12 @@ def register_custom_call(
 def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[[F], F]:
   """Returns a decorator that registers the lowering of a `stablehlo.composite` by its name.
 
-  The signature of the function is that of `Rule`. A composite without a registered lowering is lifted through its
+  The function is called as for `register`. A composite without a registered lowering is lifted through its
   decomposition.
 
   Args:
     *names: names of composites, such as `"my.gelu"`. `op.attrs` of the function are the composite's own attributes.
-    takes_known: see `Rule`.
+    takes_known: as for `register`.
     override: replace registered lowerings.
 
   Raises:

@@ -24,7 +24,7 @@ from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, poisoned
 from graftax.ops_jax.bounded.values import BoundedArray
 
-__all__ = ["BoundedCall", "Rule", "carries", "bounded_rule", "makes", "ops_with_bounded_sizes", "ops_with_max_size"]
+__all__ = ["BoundedCall", "SizeRule", "carries", "bounded_rule", "makes", "ops_with_bounded_sizes", "ops_with_max_size"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class BoundedCall:
 
 
 # Maps the flat inputs of a node to its flat outputs.
-Rule = Callable[[BoundedCall, Sequence[Value]], Sequence[Value]]
+SizeRule = Callable[[BoundedCall, Sequence[Value]], Sequence[Value]]
 
 
 _RULES: dict[str, BoundedRule] = {}
@@ -207,12 +207,12 @@ _MODULES = (
 )
 
 
-def carries(*ops: str) -> Callable[[Rule], Rule]:
+def carries(*ops: str) -> Callable[[SizeRule], SizeRule]:
   """Returns a decorator that makes a function the rule of ops for inputs of bounded size."""
   return functools.partial(_add, ops, makes=False, has_max_size=False)
 
 
-def makes(*ops: str, has_max_size: bool = True) -> Callable[[Rule], Rule]:
+def makes(*ops: str, has_max_size: bool = True) -> Callable[[SizeRule], SizeRule]:
   """Returns a decorator like `carries`, for ops whose result also has a bounded size if certain inputs are traced.
 
   The rule runs if the ordinary lowering raises `StaticInputError`.
@@ -224,7 +224,7 @@ def makes(*ops: str, has_max_size: bool = True) -> Callable[[Rule], Rule]:
   return functools.partial(_add, ops, makes=True, has_max_size=has_max_size)
 
 
-def _add(ops: tuple[str, ...], rule: Rule, *, makes: bool, has_max_size: bool) -> Rule:
+def _add(ops: tuple[str, ...], rule: SizeRule, *, makes: bool, has_max_size: bool) -> SizeRule:
   for op in ops:
     assert op not in _RULES, f"internal: two rules for {op}"
     _RULES[op] = BoundedRule(rule, makes, has_max_size)

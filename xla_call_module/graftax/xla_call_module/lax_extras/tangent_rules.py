@@ -20,11 +20,11 @@ from graftax.xla_call_module.lax_extras.arrays import ArrayFunction, is_inexact
 
 __all__ = ["call_with_tangents"]
 
-Rule = Callable[[Sequence[Array], Sequence[Array], Sequence[Array | None]], Sequence[Array | None]]
+TangentRule = Callable[[Sequence[Array], Sequence[Array], Sequence[Array | None]], Sequence[Array | None]]
 
 
 def call_with_tangents(
-  function: ArrayFunction, rule: Rule, operands: Sequence[Array], *, recorded: ArrayFunction | None = None
+  function: ArrayFunction, rule: TangentRule, operands: Sequence[Array], *, recorded: ArrayFunction | None = None
 ) -> list[Array]:
   """Returns `function(*operands)`, a list of arrays, with the derivative that `rule` computes.
 
@@ -41,7 +41,7 @@ def call_with_tangents(
   return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule, recorded=recorded))
 
 
-def _with_custom_jvp(function: ArrayFunction, rule: Rule, recorded: ArrayFunction | None) -> ArrayFunction:
+def _with_custom_jvp(function: ArrayFunction, rule: TangentRule, recorded: ArrayFunction | None) -> ArrayFunction:
   """Returns `function` as a `jax.custom_jvp` function."""
 
   def call(*operands: Array) -> list[Array]:
@@ -60,7 +60,11 @@ def _with_custom_jvp(function: ArrayFunction, rule: Rule, recorded: ArrayFunctio
 
 
 def _tangents(
-  rule: Rule, operands: Sequence[Array], results: Sequence[Array], tangents: Sequence[Any], zero: Callable[[Any], Any]
+  rule: TangentRule,
+  operands: Sequence[Array],
+  results: Sequence[Array],
+  tangents: Sequence[Any],
+  zero: Callable[[Any], Any],
 ) -> list[Any]:
   """Returns the tangents of the results, with `zero(type)` for those of zeros."""
   given = [None if _is_zero(tangent) else tangent for tangent in tangents]
@@ -87,7 +91,7 @@ def _ruled_abstract(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
 
 
 def _ruled_jvp(
-  operands: Sequence[Array], tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: ArrayFunction | None
+  operands: Sequence[Array], tangents: Any, *, jaxpr: ClosedJaxpr, rule: TangentRule, recorded: ArrayFunction | None
 ) -> Any:
   full = jaxpr if recorded is None else jax.make_jaxpr(recorded)(*operands)
   results = _ruled_p.bind(*operands, jaxpr=full, rule=rule, recorded=None)
@@ -116,7 +120,7 @@ def _ruled_transpose(cotangents: Any, *operands: Array, jaxpr: ClosedJaxpr, **_:
 class _MappedRule:
   """A rule mapped over axis 0 of every operand that is batched, and of all results."""
 
-  def __init__(self, rule: Rule, axes: Sequence[int | None]):
+  def __init__(self, rule: TangentRule, axes: Sequence[int | None]):
     self._rule, self._axes = rule, list(axes)
 
   def __call__(
@@ -138,7 +142,7 @@ class _MappedRule:
 
 
 def _ruled_batch(
-  operands: Sequence[Array], dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: ArrayFunction | None
+  operands: Sequence[Array], dims: Any, *, jaxpr: ClosedJaxpr, rule: TangentRule, recorded: ArrayFunction | None
 ) -> Any:
   moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
   axes = [None if dim is None else 0 for dim in dims]

@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Rule", "Unsupported", "find", "plain_op_primitives", "rule"]
+__all__ = ["PrimitiveRule", "Unsupported", "find", "plain_op_primitives", "rule"]
 
 # Any in this module: parameters of primitives.
 
@@ -25,7 +25,7 @@ class Unsupported(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
+class PrimitiveRule:
   """How a primitive becomes TensorFlow ops.
 
   Attributes:
@@ -58,7 +58,7 @@ class Rule:
     return found
 
 
-_RULES: dict[str, Rule] = {}
+_RULES: dict[str, PrimitiveRule] = {}
 
 
 def rule(*primitives: str, ignores: Iterable[str] = (), folds: bool = True) -> Callable[[Any], Any]:
@@ -67,7 +67,7 @@ def rule(*primitives: str, ignores: Iterable[str] = (), folds: bool = True) -> C
   Args:
     primitives: their names, as in a printed jaxpr.
     ignores: parameters that the rule does not need.
-    folds: see `Rule.folds`.
+    folds: see `PrimitiveRule.folds`.
   """
 
   def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,13 +75,13 @@ def rule(*primitives: str, ignores: Iterable[str] = (), folds: bool = True) -> C
     wanted = frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
     for name in primitives:
       assert name not in _RULES, f"internal: primitive {name!r} has two rules."
-      _RULES[name] = Rule(function, wanted, frozenset(ignores), folds)
+      _RULES[name] = PrimitiveRule(function, wanted, frozenset(ignores), folds)
     return function
 
   return register
 
 
-def find(primitive: str) -> Rule | None:
+def find(primitive: str) -> PrimitiveRule | None:
   """Returns the rule of a primitive, or None."""
   _load()
   return _RULES.get(primitive)
