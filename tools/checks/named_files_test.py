@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -123,3 +124,26 @@ def test_the_architecture_lists_the_rooms_of_each_package(package):
 )
 def test_a_file_that_does_not_exist_is_found(text, missing):
   assert _missing_files(text) == missing
+
+
+def _files_of(commit: str) -> list[str] | None:
+  """Returns the files that a commit changed, or None if this copy of the tree does not have the commit."""
+  command = ["git", "show", "--name-only", "--format=", commit]
+  try:
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+  except FileNotFoundError:
+    return None
+  return shown.stdout.splitlines() if shown.returncode == 0 else None
+
+
+def test_commits_that_are_examples_change_files_that_still_exist():
+  recipes = re.findall(
+    r"^\*\*.*\*\* \(([0-9a-f]{7})\b", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE
+  )
+  assert len(recipes) >= 5
+  found = {commit: _files_of(commit) for commit in recipes}
+  if None in found.values():
+    pytest.skip("a copy of the tree without its history")
+  assert {commit: [file for file in files or () if not (ROOT / file).exists()] for commit, files in found.items()} == {
+    commit: [] for commit in recipes
+  }
