@@ -116,3 +116,22 @@ def test_a_loaded_model_without_its_gradients_differentiates_the_forward_pass(tm
 def _rename_gradients(path):
   """Gives custom gradients names that no process has registered."""
   path.write_bytes(path.read_bytes().replace(b"CustomGradient-", b"MissingGradient"))
+
+
+def test_a_part_inside_of_a_called_function_keeps_a_gradient_that_captures_tensors():
+  @tf.custom_gradient
+  def exp(x):
+    y = tf.exp(x)
+    return y, lambda dy: 2.0 * dy * y
+
+  inner = tf.function(lambda x: exp(tf.identity(x * 2.0, name="doubled")))
+  outer = tf.function(lambda x: inner(x) + 1.0)
+  x = tf.constant(1.0)
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = exp(x)
+  fn, params = gc.convert_subgraph(
+    outer, "PartitionedCall/doubled", "PartitionedCall/IdentityN", args=(tf.TensorSpec([]),)
+  )
+  value, gradient = jax.value_and_grad(lambda x: fn(params, x)[0])(1.0)
+  np.testing.assert_allclose([value, gradient], [y, tape.gradient(y, x)], rtol=1e-6)
