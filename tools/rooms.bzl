@@ -203,6 +203,12 @@ ROOMS = {
         "//graphdef_ir",
         "//xla_call_module",
     ],
+    "numeric_examples": [
+        ":host_examples",
+        ":shape_options",
+        "@pypi//jax",
+        "@pypi//numpy",
+    ],
     "op_checks": [],
     "op_report": [
         ":dtype_names",
@@ -258,6 +264,7 @@ ROOMS = {
         ":console",
         ":errors",
         ":host_examples",
+        ":numeric_examples",
         ":open_sizes",
         ":shape_options",
         "//convert",

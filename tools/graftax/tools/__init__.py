@@ -55,6 +55,7 @@ What commands are given:
 - `module_files`: files of StableHLO.
 - `python_objects`: functions and parameters in Python files.
 - `host_examples`: example inputs of models that are split.
+- `numeric_examples`: example inputs of numbers.
 - `dtype_names`: short texts for sets of dtypes.
 
 The demo:

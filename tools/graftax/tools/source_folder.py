@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import inspect
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
@@ -22,9 +23,10 @@ from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress
 from graftax.tools.errors import CommandError
-from graftax.tools.host_examples import check_made_up, example_inputs, has_text, stored_array
+from graftax.tools.host_examples import example_inputs, has_text, stored_array
+from graftax.tools.numeric_examples import numeric_examples
 from graftax.tools.open_sizes import open_sizes_advice
-from graftax.tools.shape_options import SYMBOLIC, example_size, input_shapes
+from graftax.tools.shape_options import SYMBOLIC, input_shapes
 
 __all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "signature_source", "write_source"]
 
@@ -126,9 +128,12 @@ def write_source(
       if found.split is not None:
         _write_split(folder, found, found.split, str(handle), style)
       else:
-        examples = {name: _example(name, spec, seed) for seed, (name, spec) in enumerate(found.arguments.items())}
-        outputs = jax.tree.leaves(jax.jit(found.function)(found.variables, **examples, **found.keys)[0])
-        _write(folder, found, examples, outputs, _readme(str(handle), found, outputs, style), style)
+        compiled = jax.jit(found.function)
+        examples, results = numeric_examples(
+          found.arguments, lambda inputs: compiled(found.variables, **inputs, **found.keys)[0]
+        )
+        readme = _readme(str(handle), found, results, style)
+        _write(folder, found, examples, jax.tree.leaves(results), readme, style)
   lines = found.source.text.splitlines()
   return WrittenSource(out, len(lines), sum(line.startswith(("def ", "class ")) for line in lines))
 
@@ -271,7 +276,8 @@ def _write(
   imports = "from flax import nnx\n" if style == "nnx" else ""
   target = "inputs" if style == "nnx" else "arguments"
   key = f"    {target}.append(jax.random.key(0))  # the model draws random numbers\n" if found.keys else ""
-  check = _template(CHECK_FILE).format(imports=imports, call=_template(f"call_{style}.py").format(key=key))
+  call = _template(f"call_{style}.py").format(key=key)
+  check = _template(CHECK_FILE).format(imports=imports, call=call, compare=_template("compare.py"))
   stored = [stored_array("input", name, value) for name, value in examples.items()]
   stored += [stored_array("output", str(i), np.asarray(value)) for i, value in enumerate(outputs)]
   _write_files(folder, found, check, readme, dict(stored))
@@ -290,7 +296,7 @@ def _write_split(folder: Path, found: SignatureSource, split: Split, handle: str
   held = "model.Model(*trees)" if style == "nnx" else "*trees"
   passed = "" if key is None else "jax.random.key(0), "
   call = f"    results = model.{source.run}({held}, host, {passed}**inputs)"
-  check = _template("check_host.py").format(call=call)
+  check = _template("check_host.py").format(call=call, compare=_template("compare.py"))
   stored = [stored_array("input", name, value) for name, value in found.examples.items()]
   stored += [stored_array("output", name, value) for name, value in outputs.items()]
   _write_files(folder, found, check, _host_readme(handle, found, outputs, style), dict(stored))
@@ -305,7 +311,9 @@ def _write_files(
   (folder / "params.py").write_text(_template("params.py"), encoding="utf-8")
   (folder / "README.md").write_text(readme, encoding="utf-8")
   parameters = {path: np.asarray(array) for path, array in _leaves(source.parameters(found.variables))}
-  write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
+  frozen = [new for new, old in _leaves(source.tree) if _trained(found.variables, old) == "no"]
+  metadata = {"format": "jax", "not_trained": json.dumps(frozen)}
+  write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata=metadata)
   if source.constants:
     write_safetensors(folder / "constants.safetensors", source.constants, metadata={"format": "jax"})
   np.savez(folder / "example.npz", allow_pickle=False, **stored)
@@ -324,26 +332,14 @@ def _leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
   return [(path, tree)]
 
 
-def _example(name: str, spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
-  """Returns an array of random numbers; open sizes are small."""
-  rng = np.random.default_rng(seed)
-  shape = [size if isinstance(size, int) else example_size(str(size)) for size in spec.shape]
-  check_made_up(name, shape)
-  if spec.dtype.kind == "b":
-    return rng.integers(0, 2, shape).astype(bool)
-  if spec.dtype.kind in "iu":
-    return rng.integers(0, 2, shape).astype(spec.dtype)
-  return rng.normal(size=shape).astype(spec.dtype)
-
-
-def _readme(handle: str, found: SignatureSource, outputs: Sequence[Any], style: str) -> str:
+def _readme(handle: str, found: SignatureSource, outputs: Any, style: str) -> str:
   source = found.source
   held = _held_files(source)
   return _template("README_nnx.md" if style == "nnx" else "README.md").format(
     model=_shown(Path(handle).name),
     signature=_shown(found.signature),
     inputs="\n".join(f"- `{_shown(name)}`: {_type(spec)}" for name, spec in found.arguments.items()),
-    results="\n".join(f"- {_type(result)}" for result in outputs),
+    results="\n".join(_result_lines(outputs)),
     arguments=", ".join([*(held if style == "jax" else ()), *_argument_names(source)]),
     files=", ".join(f'params.load("{file}")' for file in held.values()),
     names=_parameter_table(found),
@@ -385,6 +381,13 @@ def _held_files(source: Source) -> dict[str, str]:
   """Returns the files of parameters and of constants, by the names of the variables that hold them."""
   held = {"weights": _PARAMETERS_FILE} if source.tree else {}
   return held | ({"constants": "constants.safetensors"} if source.constants else {})
+
+
+def _result_lines(outputs: Any) -> list[str]:
+  """Returns a line for each result, with its name if it has one."""
+  leaves = jax.tree_util.tree_leaves_with_path(outputs)
+  names = ["/".join(str(getattr(step, "key", getattr(step, "idx", step))) for step in path) for path, _ in leaves]
+  return [f"- `{_shown(name)}`: {_type(leaf)}" for name, (_, leaf) in zip(names, leaves, strict=True)]
 
 
 def _parameter_table(found: SignatureSource) -> str:

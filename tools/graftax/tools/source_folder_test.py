@@ -1,6 +1,8 @@
+import importlib.util
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -39,7 +41,35 @@ def test_the_folder_runs_with_jax_alone_and_equals_the_model(tmp_path):
   assert "graftax" not in (tmp_path / "out" / "model.py").read_text().split('"""')[2]
   # An argument with a default that somebody adds gets none.
   assert "random" not in (tmp_path / "out" / "check.py").read_text()
-  assert "\n- float32[2, 10]\n" in (tmp_path / "out" / "README.md").read_text()
+  assert "`: float32[2, 10]\n" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_the_parameters_say_which_are_trained(tmp_path):
+  options = {"signature": None, "tags": None, "batch": "2", "shapes": ()}
+  folder = write_source(model_path(), tmp_path / "out", force=False, **options).folder
+  spec = importlib.util.spec_from_file_location("written_params", folder / "params.py")
+  written = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(written)
+  path = folder / "params.safetensors"
+  found = jax.tree.leaves_with_path(written.trained(path))
+  assert jax.tree.structure(written.trained(path)) == jax.tree.structure(written.load(path))
+  names = {step[-1].key: value for step, value in found}
+  assert names["gamma"] is True and names["moving_mean"] is False
+
+
+def test_the_check_compares_with_the_largest_element(write_model, tmp_path):
+  model = write_model([("x", "Placeholder", []), ("y", "Tanh", ["x"])], {"x": "x:0"}, {"y": "y:0"})
+  write_source(model, tmp_path / "out", signature=None, tags=None, batch="2", shapes=(), force=False)
+  text = (tmp_path / "out" / "model.py").read_text()
+  small = text.replace("jnp.tanh(x)", "jnp.tanh(x) * 1e-5")
+  assert small != text
+  (tmp_path / "out" / "model.py").write_text(small)
+  stored = dict(np.load(tmp_path / "out" / "example.npz"))
+  (key,) = [key for key in stored if key.startswith("output/")]
+  np.savez(tmp_path / "out" / "example.npz", **(stored | {key: stored[key] * np.float32(1e-5)}))
+  assert _check(tmp_path / "out").returncode == 0
+  (tmp_path / "out" / "model.py").write_text(text.replace("jnp.tanh(x)", "jnp.tanh(x) * 1.1e-5"))
+  assert "Not equal to tolerance" in _check(tmp_path / "out").stderr
 
 
 def test_the_folder_of_a_module_runs_with_flax_alone_and_equals_the_model(tmp_path):
