@@ -33,7 +33,7 @@ from graftax.xla_call_module.patterns.template_functions import (
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.survey import Survey, survey
 
-__all__ = ["recover"]
+__all__ = ["Index", "recover", "rewritten", "without_empty_conversions"]
 
 
 @register("graftax.lax", attributes=None)
@@ -51,11 +51,11 @@ def recover(module_ir: ir.ModuleIR, found: Survey | None = None) -> ir.ModuleIR:
   if not _may_contain_expansions(module_ir, survey(module_ir) if found is None else found):
     return module_ir
   replaced: dict[int, ir.Op] = {}
-  index = _Index(_without_empty_conversions(_Index(module_ir)))
+  index = Index(without_empty_conversions(Index(module_ir)))
   for entry, kinds in _candidates(index):
     _replace_all(index, entry, kinds, replaced)
   replaced.update(_powers_of_integers(index))
-  return _rewritten(index.module_ir, replaced) if replaced else module_ir
+  return rewritten(index.module_ir, replaced) if replaced else module_ir
 
 
 _WITH_OPS = (*EXPONENTIAL_ENTRIES, *COMPLEX_ENTRIES)
@@ -78,7 +78,7 @@ def _has_names(chain: Sequence[str], ops: Collection[str], functions: Collection
   return all(name in ops if "." in name else any(f.startswith(name) for f in functions) for name in chain)
 
 
-class _Index:
+class Index:
   """The ops of a module, by name and by result."""
 
   def __init__(self, module_ir: ir.ModuleIR):
@@ -126,7 +126,7 @@ class _Index:
     return op.types[i]
 
 
-def _without_empty_conversions(index: _Index) -> ir.ModuleIR:
+def without_empty_conversions(index: Index) -> ir.ModuleIR:
   """Returns the module without conversions to the same type, which JAX writes for Python's numbers."""
   names: dict[int, int] = {}
   for op in index.named("stablehlo.convert"):
@@ -135,7 +135,7 @@ def _without_empty_conversions(index: _Index) -> ir.ModuleIR:
   return renamed(index.module_ir, names)
 
 
-def _candidates(index: _Index) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
+def _candidates(index: Index) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
   """Yields functions that a module may contain, with the types that their arguments may have there."""
   names = index.by_name.keys()
   chained = [found for entry in CHAIN_ENTRIES for found in _chained(index, entry)]
@@ -154,7 +154,7 @@ def _candidates(index: _Index) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...
       yield from ((entry, (kind,)) for kind in complex_kinds)
 
 
-def _chained(index: _Index, entry: Entry) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
+def _chained(index: Index, entry: Entry) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
   """Yields the types of arguments where the module contains the ops that an entry names."""
   if not _has_names(entry.chain, index.by_name, index.module_ir.functions):
     return
@@ -207,7 +207,7 @@ def _without_broadcasts(defined: "_Definitions", number: int) -> ir.Op | None:
   return None
 
 
-def _powers_of_integers(index: _Index) -> dict[int, ir.Op]:
+def _powers_of_integers(index: Index) -> dict[int, ir.Op]:
   """Returns ops for `x ** y` of integers `y`, which StableHLO has as floats; their derivative at 0 ** 0 is 0."""
   found = {}
   for op in index.named("stablehlo.power"):
@@ -238,7 +238,7 @@ def _without_numpy_broadcast(defined: "_Definitions", number: int) -> ir.Op | No
   return defined[op.operands[0]][0] if keeps and op.operands[0] in defined else None
 
 
-def _negated_exponentials(index: _Index) -> list[ir.TensorType]:
+def _negated_exponentials(index: Index) -> list[ir.TensorType]:
   """Returns the real types for which exp(-x) is computed."""
   negated = {op.results[0] for op in index.named("stablehlo.negate")}
   exponentials = (op for op in index.named("stablehlo.exponential") if op.operands[0] in negated)
@@ -246,7 +246,7 @@ def _negated_exponentials(index: _Index) -> list[ir.TensorType]:
   return [kind for kind in kinds if jnp.issubdtype(kind.dtype, jnp.floating)]
 
 
-def _float_constants(index: _Index) -> dict[float, list[int]]:
+def _float_constants(index: Index) -> dict[float, list[int]]:
   """Returns, for each constant of a template, the numbers of the values that equal it in all entries."""
   found: dict[float, list[int]] = {}
   for op in index.named("stablehlo.constant"):
@@ -264,7 +264,7 @@ def _float_constant(op: ir.Op) -> float:
   return float(value[(0,) * value.ndim])
 
 
-def _kinds(index: _Index, numbers: list[int]) -> list[ir.TensorType]:
+def _kinds(index: Index, numbers: list[int]) -> list[ir.TensorType]:
   """Returns the types an expansion may have: those of the constant's users, and 16-bit floats of the same shapes."""
   users = [op for number in numbers for op in index.users.get(number, ()) if op.types]
   kinds = [kind for kind in dict.fromkeys(op.types[0] for op in users) if isinstance(kind, ir.TensorType)]
@@ -298,7 +298,7 @@ def _template(entry: Entry, kinds: tuple[ir.TensorType, ...], x64: bool) -> _Tem
       exported = jax.export.export(jax.jit(entry.function))(*specs)
   except (AttributeError, TypeError, ValueError, NotImplementedError):  # the first if this JAX lacks the function
     return None
-  index = _Index(_without_empty_conversions(_Index(mlir.decode_bytes(exported.mlir_module_serialized))))
+  index = Index(without_empty_conversions(Index(mlir.decode_bytes(exported.mlir_module_serialized))))
   module_ir, defined = index.module_ir, index.defined
   # With open dimensions, `main` only checks its arguments and calls this function with the dimensions prepended.
   body = module_ir.functions.get("_wrapped_jax_export_main", module_ir.main).body
@@ -314,7 +314,7 @@ def _sizes(shape: tuple[int | None, ...], scope: jax.export.SymbolicScope) -> Se
   return jax.export.symbolic_shape(", ".join(names), scope=scope) if None in shape else shape
 
 
-def _replace_all(index: _Index, entry: Entry, kinds: tuple[ir.TensorType, ...], replaced: dict[int, ir.Op]) -> None:
+def _replace_all(index: Index, entry: Entry, kinds: tuple[ir.TensorType, ...], replaced: dict[int, ir.Op]) -> None:
   for x64 in _modes(entry, kinds):
     template = _template(entry, kinds, x64)
     if template is not None:
@@ -332,7 +332,7 @@ def _modes(entry: Entry, kinds: Sequence[ir.TensorType]) -> tuple[bool, ...]:
   return (False, True) if entry.has_loop or entry.chain or entry.name.startswith("scipy") else (False,)
 
 
-def _replace_matches(index: _Index, entry: Entry, template: _Template, replaced: dict[int, ir.Op]) -> None:
+def _replace_matches(index: Index, entry: Entry, template: _Template, replaced: dict[int, ir.Op]) -> None:
   root, _ = template.defined[template.root]
   for op in index.named(root.name):
     if op.types != root.types or op.results[0] in replaced:
@@ -436,7 +436,8 @@ class _Matcher:
     return {k: str(v) for k, v in left.attrs.items()} == {k: str(v) for k, v in right.attrs.items()}
 
 
-def _rewritten(module_ir: ir.ModuleIR, replaced: Mapping[int, ir.Op]) -> ir.ModuleIR:
+def rewritten(module_ir: ir.ModuleIR, replaced: Mapping[int, ir.Op]) -> ir.ModuleIR:
+  """Returns the module with other ops in the place of those with these first results, and without unused ops."""
   context = Context(module_ir, Options())
   functions = {
     name: dataclasses.replace(function, body=_rewritten_region(context, function.body, replaced))
