@@ -39,6 +39,7 @@ from graftax.xla_call_module.patterns.largest import with_largest
 from graftax.xla_call_module.patterns.manual_calls import with_manual_computations
 from graftax.xla_call_module.patterns.platform_cases import for_platform
 from graftax.xla_call_module.patterns.renaming import without_scalar_constraints
+from graftax.xla_call_module.patterns.softmax import with_softmax
 from graftax.xla_call_module.survey import survey
 
 __all__ = ["Lifted", "lift", "lowered_ops"]
@@ -64,7 +65,7 @@ class Lifted:
     modern = with_manual_computations(old_lapack.modernized(module.ir))
     if PER_DEVICE in found.names:
       modern = without_scalar_constraints(modern)
-    self._ir = with_largest(templates.recover(modern, found), found)
+    self._ir = with_largest(with_softmax(templates.recover(modern, found), found), found)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)
@@ -173,7 +174,7 @@ def lift(
     gradient: the derivative for reverse mode. StableHLO does not represent `custom_jvp`, `custom_vjp` and
       `stop_gradient`, so the derivative of the lifted code can differ from the one that the author defined.
       "saved": the gradient function in the artifact; DerivativeError if it has none, and in forward mode.
-      "primal": the derivative of the lifted code.
+      "primal": the derivative of the lifted code, in which functions such as softmax and relu have their own.
       "auto": like "saved" in reverse mode if the artifact has a gradient function, otherwise like "primal".
     x64: what to do with a 64-bit module while 64-bit types are disabled. "error" raises X64Error, except for integers
       that provably fit 32 bits; "enable" traces and runs the module with 64-bit types enabled.

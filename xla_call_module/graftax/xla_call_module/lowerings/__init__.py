@@ -20,6 +20,7 @@
 - `reduce`: reduce: monoids, argmax and argmin, and other reducers.
 - `shape`: Ops that create or rearrange elements: constant, iota, broadcast_in_dim, reshape, slice, pad, tuple.
 - `sharding`: Sharding annotations of Shardy and of GSPMD.
+- `shifted`: Functions such as softmax, whose results do not depend on a value that they subtract.
 - `sort`: sort with any comparator.
 - `sparse`: Products with sparse matrices.
 - `unsupported`: Ops that never lift, with the reason: host transfers, quantization.
@@ -47,6 +48,7 @@ from graftax.xla_call_module.lowerings import (  # noqa: F401
   reduce,
   shape,
   sharding,
+  shifted,
   sort,
   sparse,
   unsupported,

@@ -8,6 +8,7 @@
 - `platform_cases`: Selects the code of one platform in a module of several.
 - `regions`: Reducers of a single op, and regions that equal the ones that JAX exports.
 - `renaming`: Removes ops whose results are other values under another name.
+- `softmax`: Recovers softmax, log_softmax and logsumexp, whose derivatives do not go through the maximum.
 - `template_functions`: The functions that `templates` recovers, and what a module must contain for a search.
 - `templates`: Recovers functions that were expanded on export or have a derivative of their own: lgamma, relu, expi.
 - `triangles`: Selects that keep one triangle of a matrix.

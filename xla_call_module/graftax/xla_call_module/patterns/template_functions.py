@@ -33,6 +33,7 @@ class Entry:
     chain: ops from the result inwards, each of which computes an operand of the one before; a name without a dot is
       the beginning of the name of a function that is called.
     result: position of the result, for a function that returns a tuple and is not called as a whole.
+    settings: keyword arguments of the function, by name.
   """
 
   name: str
@@ -42,10 +43,13 @@ class Entry:
   ops: frozenset[str] = frozenset()
   chain: tuple[str, ...] = ()
   result: int | None = None
+  settings: tuple[tuple[str, Any], ...] = ()
 
   @property
   def function(self) -> Callable[..., Any]:
     function = _function(self.name)
+    if self.settings:
+      return functools.partial(function, **dict(self.settings))
     return function if self.result is None else lambda *args: function(*args)[self.result]
 
   @property

@@ -33,7 +33,7 @@ from graftax.xla_call_module.patterns.template_functions import (
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.survey import Survey, survey
 
-__all__ = ["Index", "recover", "rewritten", "without_empty_conversions"]
+__all__ = ["Index", "operands_of", "recover", "rewritten", "without_empty_conversions"]
 
 
 @register("graftax.lax", attributes=None)
@@ -343,6 +343,29 @@ def _replace_matches(index: Index, entry: Entry, template: _Template, replaced: 
       replaced[op.results[0]] = ir.Op(
         "graftax.lax", operands, op.results, op.types, ir.Attributes(function=entry.replacement), (), op.location
       )
+
+
+def operands_of(index: Index, entry: Entry, kinds: tuple[ir.TensorType, ...], root: int) -> tuple[int, ...] | None:
+  """Returns the values to which a function is applied if a value is exactly what JAX exports for it, else None."""
+  for x64 in _modes(entry, kinds):
+    template = _template(entry, kinds, x64)
+    if template is None:
+      continue
+    template = _inside_of_call(template)
+    matcher = _Matcher(template, index.module_ir, index.defined)
+    if matcher.match(template.root, root):
+      return tuple(matcher.bound[number] for number in template.arguments)
+  return None
+
+
+def _inside_of_call(template: _Template) -> _Template:
+  """Returns the template of the body, if JAX exports a function as a call of a function with the same arguments."""
+  op = template.defined[template.root][0]
+  if op.name != "func.call" or tuple(_compared_operands(template.module_ir, op)) != template.arguments:
+    return template
+  callee = _callee(template.module_ir, op)
+  arguments = tuple(itertools.compress(callee.body.args, _is_compared(callee)))
+  return dataclasses.replace(template, arguments=arguments, root=callee.body.returns[0])
 
 
 def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
