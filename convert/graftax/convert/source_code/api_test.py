@@ -536,6 +536,24 @@ def _transformer(p, ids, mask):
   return x
 
 
+@pytest.mark.parametrize(
+  ("text", "written"),
+  [
+    ("(True | (x > 1)) & (x > 0)", "return x > 0.0\n"),
+    ("(False & (x > 1)) | (x > 0)", "return x > 0.0\n"),
+    ("jnp.where(x > 0, True, False)", "return x > 0.0\n"),
+    ("jnp.where(x > 0, False, True)", "jnp.where(x > 0.0, False, True)"),
+  ],
+)
+def test_booleans_that_are_known_are_left_out(text, written):
+  def function(x):
+    return eval(text, {"x": x, "jnp": jnp})
+
+  source = to_source(function, _X)
+  assert written in source.text
+  np.testing.assert_array_equal(source.function()(_X), function(_X))
+
+
 def test_layers_are_a_loop_though_sums_between_their_parts_have_no_scope():
   rng = np.random.default_rng(0)
   shapes = {"query": (8, 2, 4), "key": (8, 2, 4), "gamma": (8,), "beta": (8,), "inner": (8, 16), "outer": (16, 8)}

@@ -117,6 +117,9 @@ def _replacement(equation: Equation, producers: dict[Value, Equation]) -> Operan
     chosen = inputs[1 + int(inputs[0].array)]
     if same_shape(chosen.shape, out.shape):
       return chosen
+  if op == "select_n" and len(inputs) == 3 and inputs[0].dtype == bool and same_shape(inputs[0].shape, out.shape):
+    if [_known_bool(operand, producers) for operand in inputs[1:]] == [False, True]:
+      return inputs[0]
   return _folded(equation)
 
 
@@ -158,7 +161,7 @@ def _folded(equation: Equation) -> Literal | None:
 def _canonical(equation: Equation, producers: dict[Value, Equation]) -> None:
   """Writes an equation in the one form that means the same."""
   if equation.op in ("and", "or"):
-    _without_neutral(equation, producers)
+    _without_constants(equation, producers)
   if equation.op == "squeeze" or equation.op == "expand_dims":
     equation.op, equation.settings = "reshape", {}
   if equation.op == "broadcast_in_dim":
@@ -192,17 +195,27 @@ def _canonical(equation: Equation, producers: dict[Value, Equation]) -> None:
     _drop_broadcasts(equation, producers)
 
 
-def _without_neutral(equation: Equation, producers: dict[Value, Equation]) -> None:
-  """Replaces `x & True` and `x | False` by a broadcast of `x`, in place."""
-  out = equation.outputs[0]
+def _without_constants(equation: Equation, producers: dict[Value, Equation]) -> None:
+  """Replaces `x & True` and `x | False` by `x`, and `x & False` and `x | True` by a number, as broadcasts, in place."""
+  out, neutral = equation.outputs[0], equation.op == "and"
   for this, other in (equation.inputs, equation.inputs[::-1]):
-    number = _broadcast_source(this, producers)
-    number = this if number is None else number
-    if isinstance(number, Literal) and number.array.dtype == bool and (number.array == (equation.op == "and")).all():
-      lead = len(out.shape) - len(other.shape)
-      equation.op, equation.inputs = "broadcast_in_dim", [other]
+    known = _known_bool(this, producers)
+    if known is not None:
+      source: Operand = other if known == neutral else Literal(np.asarray(known))
+      lead = len(out.shape) - len(source.shape)
+      equation.op, equation.inputs = "broadcast_in_dim", [source]
       equation.settings = {"broadcast_dimensions": tuple(range(lead, len(out.shape))), "shape": out.shape}
       return
+
+
+def _known_bool(operand: Operand, producers: dict[Value, Equation]) -> bool | None:
+  """Returns the value of all elements, if they are one boolean."""
+  source = _broadcast_source(operand, producers)
+  source = operand if source is None else source
+  if not isinstance(source, Literal) or source.array.dtype != bool or not source.array.size:
+    return None
+  first = bool(source.array.reshape(-1)[0])
+  return first if bool((source.array == first).all()) else None
 
 
 def _joined_reshape(equation: Equation, first: Equation) -> None:
