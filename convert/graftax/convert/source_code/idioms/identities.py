@@ -6,8 +6,12 @@ operations, followed by an identity of results and arguments whose gradient is t
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import jax
+
+from graftax.convert.source_code.errors import SourceError
+from graftax.convert.source_code.idioms.matching import matched
 from graftax.convert.source_code.program import (
   Block,
   Equation,
@@ -19,8 +23,14 @@ from graftax.convert.source_code.program import (
   substituted,
   uses,
 )
+from graftax.convert.source_code.spelling.choosing import traced
 
-__all__ = ["join_identities"]
+__all__ = ["DERIVATIVES", "join_identities"]
+
+DERIVATIVES: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
+  "silu": lambda x, cotangent: cotangent * (jax.nn.sigmoid(x) * (1.0 + x * (1.0 - jax.nn.sigmoid(x))))
+}
+"""TensorFlow's derivatives of functions of `jax.nn` that differ from JAX's by rounding alone."""
 
 
 def join_identities(block: Block) -> None:
@@ -54,6 +64,23 @@ def _join(equation: Equation, producers: dict[Value, Equation], counts: Counter[
   if joined is not None:
     equation.inputs, equation.outputs = [x], [equation.outputs[read[0]]]
     equation.settings = {"rule": joined}
+    if _is_known_derivative(joined):
+      equation.op, equation.settings = producer.op, producer.settings
+
+
+def _is_known_derivative(rule: Rule) -> bool:
+  """Returns whether a function of `jax.nn` has the derivative that it has in JAX."""
+  derivative, backward = DERIVATIVES.get(rule.name), rule.blocks["bwd"]
+  if derivative is None:
+    return False
+  try:
+    pattern = traced(derivative, [Value(value.shape, value.dtype) for value in backward.inputs])
+  except SourceError:
+    return False
+  producers = {value: equation for equation in backward.equations for value in equation.outputs}
+  root = producers.get(backward.results[0]) if isinstance(backward.results[0], Value) else None
+  match = None if root is None else matched(pattern, root, producers, frozenset())
+  return match is not None and [match.operands.get(value) for value in pattern.inputs] == backward.inputs
 
 
 def _joined(rule: Rule, function: Equation, position: int, output: int) -> Rule | None:
