@@ -19,7 +19,13 @@ from graftax.convert.source_code.program import (
   uses,
 )
 
-__all__ = ["Function", "Loop", "Scopes", "functions_of", "grouped", "scheduled", "tokens", "without_ending"]
+__all__ = ["NUMBER", "Function", "Loop", "Scopes", "functions_of", "grouped", "scheduled", "tokens", "without_ending"]
+
+
+# A letter after a number is a part of it, except in words for dimensions, such as `conv2d`.
+_DIMENSIONAL = ("conv", "cropping", "dropout", "lstm", "norm", "padding", "pool", "pooling", "sampling", "transpose")
+NUMBER = re.compile(rf"\d+$|{''.join(f'(?<!{word})' for word in _DIMENSIONAL)}\d+[a-z]$")
+"""The number at the end of a name, such as 4 in `dense4` and 4a in `block4a`."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -271,7 +277,9 @@ def _called(
   inside = Counter(value for value in uses(Block([], equations, [])))
   has_one_result = sum(block_uses[value] > inside[value] for e in equations for value in e.outputs) == 1
   size = sum(_size(e) if has_one_result else 1 for e in equations)
-  is_short = size < _MIN_SIZE or numbered or is_wrapper
+  # Names that differ in their numbers, as Keras gives all layers of a kind, are no sign that layers belong together.
+  apart = len(parts) > 1 and all(map(_is_number, parts)) and not has_one_result
+  is_short = size < _MIN_SIZE or numbered or is_wrapper or apart
   if path in dissolved or (is_short and not scopes.is_module(path)):
     return equations
   # Only the function that a parameter belongs to can assign it.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graftax.convert.errors import InputError
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import Function, Loop
+from graftax.convert.source_code.grouping import NUMBER, Function, Loop
 from graftax.convert.source_code.idioms.helpers import WRITTEN
 from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Rule, num_equations
@@ -133,8 +133,8 @@ def _is_attention(function: Function) -> bool:
 
 
 def _words(path: Sequence[str]) -> tuple[str, ...]:
-  """Returns the words of a scope, without numbers."""
-  words = (re.sub(r"\d+$", "", re.sub(r"\W+", "_", token)).strip("_") for token in path)
+  """Returns the words of a scope, without numbers: `block` for `block4` and `block4a`, but `conv2d` for itself."""
+  words = (NUMBER.sub("", re.sub(r"\W+", "_", token)).strip("_") for token in path)
   return tuple(word for word in words if word)
 
 

@@ -117,3 +117,40 @@ def test_the_function_with_the_most_calls_has_no_number():
   text = _text(fn, _arrays(shapes), _RNG.normal(size=(1, 8, 8, 2)).astype(np.float32))
   assert "cos" in text.partition("def conv(p, x):")[2].partition("\n\n")[0]
   assert "sin" in text.partition("def conv_2(p, x):")[2].partition("\n\n")[0]
+
+
+def test_a_block_whose_names_differ_in_number_and_letter_has_a_name_without_them():
+  names = [f"block{i}{letter}" for i in (4, 5) for letter in "abcd"]
+
+  def fn(p, x):
+    for i, name in enumerate(names):
+      y = jnp.tanh(_convolution(p, f"{name}_expand_conv", x))
+      y = _convolution(p, f"{name}_project_conv", y)
+      with jax.named_scope(f"{name}_out"):
+        x = x + y if i % 4 else jnp.sin(y)
+    return x
+
+  shapes = {
+    f"{name}_{part}_conv/{w}": s
+    for name in names
+    for part in ("expand", "project")
+    for w, s in (("kernel", (3, 3, 2, 2)), ("bias", (2,)))
+  }
+  text = _text(fn, _arrays(shapes), _RNG.normal(size=(1, 8, 8, 2)).astype(np.float32))
+  assert "def block(p, x):" in text and text.count(" in params[") == 2
+  assert 'for block_params in params["blocks"]:' in text and 'for block_params in params["blocks_2"]:' in text
+
+
+def test_layers_that_differ_in_their_number_alone_are_no_function():
+  def fn(p, x):
+    y = x
+    for i in range(2):
+      with jax.named_scope(f"dense_{i}"):
+        y = x * (y @ p[f"dense_{i}/kernel"] + p[f"dense_{i}/bias"])
+      y = y + x
+    with jax.named_scope("dense_2"):
+      z = jnp.tanh(x @ p["dense_2/kernel"] + p["dense_2/bias"])
+    return jnp.concatenate([jnp.sin(y), jnp.cos(z)])
+
+  shapes = {f"dense_{i}/{w}": s for i in range(3) for w, s in (("kernel", (8, 8)), ("bias", (8,)))}
+  assert "def dense" not in _text(fn, _arrays(shapes), _X)
