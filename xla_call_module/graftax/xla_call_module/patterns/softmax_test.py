@@ -250,16 +250,52 @@ def test_code_of_another_exporter():
   )
 
 
-def test_sum_with_another_initial_value_is_not_a_softmax():
-  def expected(x):
-    e = jnp.exp(_shifted(x))
-    return e / (1 + jnp.sum(e, -1, keepdims=True))
+def _of_text(x, combine=jnp.sum, power=jnp.exp, first=0.0, chosen=lambda e: e):
+  e = power(_shifted(x))
+  return e / (first + combine(chosen(e), -1, keepdims=True))
 
-  lifted = lift(Module.from_text(_TEXT.replace("-0.0", "1.0")))
+
+_CLAMP = """
+    %least = stablehlo.constant dense<0.5> : tensor<f32>
+    %chosen = stablehlo.clamp %least, %4, %first : (tensor<f32>, tensor<4x5xf32>, tensor<f32>) -> tensor<4x5xf32>
+    %5 = stablehlo.reduce(%chosen init: %first)"""
+_LOGISTIC = """
+    %unused = stablehlo.exponential %3 : tensor<4x5xf32>
+    %4 = stablehlo.logistic %3"""
+_OTHER_TEXTS = {
+  "initial value": (("-0.0", "1.0"), {"first": 1.0}),
+  "reducer": (("stablehlo.add", "stablehlo.maximum"), {"combine": jnp.max}),
+  "function of the difference": (("%4 = stablehlo.exponential %3", _LOGISTIC), {"power": jax.nn.sigmoid}),
+  "choice of the elements": (("%5 = stablehlo.reduce(%4 init: %first)", _CLAMP), {"chosen": jnp.zeros_like}),
+}
+
+
+@pytest.mark.parametrize("name", _OTHER_TEXTS)
+def test_code_with_another(name):
+  change, settings = _OTHER_TEXTS[name]
+  assert change[0] in _TEXT
+  lifted = lift(Module.from_text(_TEXT.replace(*change)))
   assert not _recovered(lifted)
   x = _X[:, 0]
-  got, want = (_gradient(f, x)(x) for f in (lambda x: lifted(x)[0], expected))
+  got, want = (_gradient(f, x)(x) for f in (lambda x: lifted(x)[0], lambda x: _of_text(x, **settings)))
   np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_shift_that_is_a_part_of_what_it_is_subtracted_from_is_not_stopped_twice():
+  text = """
+  func.func public @main(%m: tensor<4xf32>) -> tensor<4xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %x = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<4xf32>) -> tensor<4x5xf32>
+    %0 = stablehlo.subtract %x, %x : tensor<4x5xf32>
+    %1 = stablehlo.exponential %0 : tensor<4x5xf32>
+    %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<4x5xf32>, tensor<f32>) -> tensor<4xf32>
+    %3 = stablehlo.log %2 : tensor<4xf32>
+    %4 = stablehlo.add %3, %m : tensor<4xf32>
+    return %4 : tensor<4xf32>
+  }"""
+  lifted = lift(Module.from_text(text))
+  np.testing.assert_array_equal(_gradient(lambda m: lifted(m)[0], 1.0)(_X[:, 0, 0]), np.ones(4))
 
 
 _SQUARE = _X[:, :4, 0]
@@ -292,12 +328,9 @@ _NEAR_MISSES = {
   "a log that is transposed": lambda x: (lambda s: s - jnp.log(jnp.exp(s).sum(1))[None, :])(x - x.max(1)[:, None]),
   "another shift that is added": lambda x: jnp.log(jnp.exp(x - x.max(1)[:, None]).sum(1)) + x.min(1),
   "a shift that is added along another axis": lambda x: (
-    jnp.log(jnp.exp(x - x.max(1)[:, None]).sum(1))[:, None] + x.max(1)[None, :]
-  ),
+    lambda m: jnp.log(jnp.exp(x - m[:, None]).sum(1))[:, None] + m[None, :]
+  )(x.max(1)),
   "twice the shift": lambda x: (lambda m: jnp.log(jnp.exp(x - m[:, None]).sum(1)) + 2 * m)(x.max(1)),
-  "a shift that is itself what it is subtracted from": lambda x: (
-    lambda m, b: jnp.log(jnp.exp(b - b).sum(1)) + m
-  )(x[:, 0], jnp.broadcast_to(x[:, :1], x.shape)),
 }  # fmt: skip
 
 
