@@ -118,7 +118,10 @@ ROOMS = {
         "@pypi//numpy",
         "@pypi//rich",
     ],
-    "doctor": ["@pypi//jax"],
+    "doctor": [
+        ":huge_pages",
+        "@pypi//jax",
+    ],
     "dtype_names": ["//graphdef_ir"],
     "errors": ["//graphdef_ir"],
     "examples": ["@pypi//numpy"],
@@ -166,6 +169,7 @@ ROOMS = {
         "@pypi//numpy",
         "@pypi//rich",
     ],
+    "huge_pages": [],
     "input_options": [
         ":errors",
         ":shape_options",

@@ -42,7 +42,8 @@ The command:
 - `op_checks`: what checks against TensorFlow showed about each op.
 - `outward_ops`: the rules that write an op for JAX primitives.
 - `doctor`: versions, devices and optional libraries.
-- `facts_view`: prints both.
+- `huge_pages`: whether memory comes in large pages.
+- `facts_view`: prints all of it.
 
 What commands are given:
 

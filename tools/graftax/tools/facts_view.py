@@ -83,6 +83,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
   for name, version in diagnosis.versions.items():
     table.add_row(name, Text("not installed", "dim") if version is None else version)
   table.add_row("devices", "\n".join(diagnosis.devices))
+  if diagnosis.faster:
+    table.add_row("faster on a CPU with", diagnosis.faster)
   console.print(table)
   console.print(Text("Optional libraries", "bold"))
   libraries = _table("library", "installed", "installed by")
