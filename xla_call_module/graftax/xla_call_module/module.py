@@ -32,7 +32,8 @@ __all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "Argument
 #   6: `disabled_checks`, and `platforms` may not be empty.
 #   7: `shape_assertion` ops, and "shape_assertions" among the disabled checks.
 #   8: the module's attribute `jax.uses_shape_polymorphism`: shapes are refined only if it is there.
-#   9: tokens, for effects in order; sizes and the platform are arguments marked `jax.global_constant`.
+#   9: tokens, for effects in order; sizes and the platform are arguments marked `jax.global_constant`
+#      (`patterns/platform_cases.py`, `lowerings/custom_call_targets.py`).
 #  10: `use_shardy_partitioner`.
 OLDEST_CALL_MODULE_VERSION = 2
 NEWEST_CALL_MODULE_VERSION = 10
