@@ -1,7 +1,7 @@
 """JAX functions as Python that imports only jax and numpy. See ARCHITECTURE.md.
 
 - `api`: `to_source`, and what it returns.
-- `traced_function`: a function with its arguments as a program.
+- `traced_program`: a function with its arguments as a program.
 - `program`: a program as data that the stages rewrite.
 - `reading`: reads a jaxpr.
 - `callbacks`: refuses calls back to Python.

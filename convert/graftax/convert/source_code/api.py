@@ -16,7 +16,7 @@ from graftax.convert.host_split.host_calls import HostParts, OpenSizes, examined
 from graftax.convert.host_split.split import Split
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import Function, Scopes, grouped
+from graftax.convert.source_code.grouping import Scopes, WrittenFunction, grouped
 from graftax.convert.source_code.idioms.rewriting import Recovery
 from graftax.convert.source_code.naming import checked_name
 from graftax.convert.source_code.nnx.classes import class_name
@@ -28,7 +28,7 @@ from graftax.convert.source_code.repeats import scope_repeats
 from graftax.convert.source_code.roles import name_roles
 from graftax.convert.source_code.spelling.choosing import Speller
 from graftax.convert.source_code.split_source import array_specs, host_error, numeric_part
-from graftax.convert.source_code.traced_function import TracedFunction, named_constants
+from graftax.convert.source_code.traced_program import TracedProgram, named_constants
 from graftax.convert.source_code.variants import join_variants
 from graftax.convert.source_code.writing import ParameterTree, write_module
 from graftax.graphdef_ir import GraftaxError
@@ -164,7 +164,7 @@ def to_source(
   name = class_name(name) if is_module else name
   try:
     if not isinstance(fn, Split):
-      return _source(TracedFunction(fn, example_args, example_kwargs), name, is_module)
+      return _source(TracedProgram(fn, example_args, example_kwargs), name, is_module)
     if host is None:
       raise host_error(fn)
     return _split_source(fn, example_args, example_kwargs, name, is_module)
@@ -185,7 +185,7 @@ def _split_source(split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], 
     parts = host_parts(split, examined_arrays(split, args, inputs, open_sizes=open_sizes))
     scope = export.SymbolicScope()
     specs = array_specs(parts.arrays, scope)
-    program = TracedFunction(numeric_part(split, parts, scope), [split.params, *specs], keys)
+    program = TracedProgram(numeric_part(split, parts, scope), [split.params, *specs], keys)
     return _source(program, name, is_module, parts)
 
   # Examples may have equal sizes by chance, so that they are one size only if the program needs it.
@@ -196,7 +196,7 @@ def _split_source(split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], 
   return source("none")
 
 
-def _source(program: TracedFunction, name: str, is_module: bool, host: HostParts | None = None) -> Source:
+def _source(program: TracedProgram, name: str, is_module: bool, host: HostParts | None = None) -> Source:
   """Returns the source, with functions of the scopes that are worth one."""
   dissolved: frozenset[tuple[str, ...]] = frozenset()
   recovery, speller = Recovery(), Speller()
@@ -238,7 +238,7 @@ def _small(folded: Folded, main: Printed, scopes: Scopes | None) -> frozenset[tu
   found: set[tuple[str, ...]] = set()
   if len(main.callees) == 1 and len(main.tree.body) <= 3:
     # The outermost scope is the program itself.
-    found.update(f.names for f in main.callees if isinstance(f, Function))
+    found.update(f.names for f in main.callees if isinstance(f, WrittenFunction))
   for i, printed in enumerate(folded.functions):
     length = sum(1 for node in ast.walk(printed.tree) if isinstance(node, ast.stmt)) - 1
     sites = len(folded.instances[i])
@@ -246,5 +246,5 @@ def _small(folded: Folded, main: Printed, scopes: Scopes | None) -> frozenset[tu
       continue
     is_line = length <= 1 and width(printed.tree.body[-1], 1) < _MIN_CHARACTERS
     if is_line or (sites == 1 and length < _MIN_STATEMENTS):
-      found.update(f.names for f in folded.instances[i] if isinstance(f, Function))
+      found.update(f.names for f in folded.instances[i] if isinstance(f, WrittenFunction))
   return frozenset(found)

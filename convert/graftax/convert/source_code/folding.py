@@ -5,7 +5,7 @@ import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from graftax.convert.source_code.grouping import Function, Loop
+from graftax.convert.source_code.grouping import Loop, WrittenFunction
 from graftax.convert.source_code.printing import Printed, Printer, marked
 from graftax.convert.source_code.program import Block, Equation, Rule, Value, uses
 from graftax.convert.source_code.spelling.choosing import Speller
@@ -19,14 +19,14 @@ class Folded:
   Attributes:
     functions: each once, callees first.
     instances: the functions and rules that each of them is.
-    by_instance: what was printed for each `Function`, by its `id`.
+    by_instance: what was printed for each `WrittenFunction`, by its `id`.
   """
 
   def __init__(self, speller: Speller, kinds: Mapping[tuple[str, ...], str] | None = None) -> None:
     """Args: `kinds` are kinds of parameters by their paths; functions are equal only if these are."""
     self._kinds = {} if kinds is None else kinds
     self.functions: list[Printed] = []
-    self.instances: list[list[Function | Rule]] = []
+    self.instances: list[list[WrittenFunction | Rule]] = []
     self._printer = Printer(speller, self.resolve)
     self._index: dict[int, int] = {}
     self._by_key: dict[str, int] = {}
@@ -34,14 +34,14 @@ class Folded:
     self.by_instance: dict[int, Printed] = {}
 
   def index(self, source: object) -> int:
-    """Returns the number of the function that is written for a `Function` or a `Rule`."""
+    """Returns the number of the function that is written for a `WrittenFunction` or a `Rule`."""
     self.resolve(source)
     return self._index[id(source)]
 
   def resolve(self, source: object) -> Printed:
-    """Returns the function that is written for a `Function` or a `Rule`."""
+    """Returns the function that is written for a `WrittenFunction` or a `Rule`."""
     if id(source) not in self._index:
-      assert isinstance(source, Function | Rule)
+      assert isinstance(source, WrittenFunction | Rule)
       self._add(source, self._print(source))
     return self.functions[self._index[id(source)]]
 
@@ -59,14 +59,14 @@ class Folded:
     self.functions = [printed for _, printed in joined]
     self._index = {source: numbers[i] for source, i in self._index.items()}
 
-  def main(self, function: Function, prelude: dict[Value, ast.expr], arguments: list[str]) -> Printed:
+  def main(self, function: WrittenFunction, prelude: dict[Value, ast.expr], arguments: list[str]) -> Printed:
     """Returns the outermost function, which is never joined with an equal one."""
     self._loops(function.block)
     printed = self._printer.function(function, prelude, arguments)
     self._number(printed, function)
     return printed
 
-  def _print(self, source: Function | Rule) -> Printed:
+  def _print(self, source: WrittenFunction | Rule) -> Printed:
     if isinstance(source, Rule):
       printed = self._printer.rule(source)
     else:
@@ -86,7 +86,7 @@ class Folded:
         if isinstance(node, ast.Name) and node.id in numbers:
           node.id = numbers[node.id]
 
-  def _add(self, source: Function | Rule, printed: Printed) -> None:
+  def _add(self, source: WrittenFunction | Rule, printed: Printed) -> None:
     text, marks = key_of(printed)
     key = text + repr(self.kinds_of(printed))
     if key not in self._by_key:
@@ -102,7 +102,7 @@ class Folded:
     self._index[id(source)] = self._by_key[key]
     self.instances[self._by_key[key]].append(source)
     # Each instance has parameters of its own.
-    if isinstance(source, Function):
+    if isinstance(source, WrittenFunction):
       self.by_instance[id(source)] = printed
 
   def _loops(self, block: Block) -> None:
@@ -149,9 +149,9 @@ class Folded:
     return Equation("loop", inputs, second.outputs, {"loop": joined}, {}, first.scope)
 
 
-def _callee(equation: Equation) -> Function:
+def _callee(equation: Equation) -> WrittenFunction:
   callee = equation.settings["function"]
-  assert isinstance(callee, Function)
+  assert isinstance(callee, WrittenFunction)
   return callee
 
 

@@ -19,7 +19,17 @@ from graftax.convert.source_code.program import (
   uses,
 )
 
-__all__ = ["NUMBER", "Function", "Loop", "Scopes", "functions_of", "grouped", "scheduled", "tokens", "without_ending"]
+__all__ = [
+  "NUMBER",
+  "WrittenFunction",
+  "Loop",
+  "Scopes",
+  "functions_of",
+  "grouped",
+  "scheduled",
+  "tokens",
+  "without_ending",
+]
 
 
 # A letter after a number is a part of it, except in words for dimensions, such as `conv2d`.
@@ -29,7 +39,7 @@ NUMBER = re.compile(rf"\d+$|{''.join(f'(?<!{word})' for word in _DIMENSIONAL)}\d
 
 
 @dataclasses.dataclass(eq=False, slots=True)
-class Function:
+class WrittenFunction:
   """A function of the text that is written.
 
   Attributes:
@@ -61,7 +71,7 @@ class Loop:
     carried: `(input, output)`: which results of a call are tensors of the next.
   """
 
-  functions: list[Function]
+  functions: list[WrittenFunction]
   carried: tuple[tuple[int, int], ...]
 
 
@@ -129,7 +139,7 @@ class Scopes:
 
 def grouped(
   block: Block, name: str, dissolved: frozenset[tuple[str, ...]] = frozenset(), scopes: Scopes | None = None
-) -> Function:
+) -> WrittenFunction:
   """Returns a program as a function that calls functions.
 
   Args:
@@ -143,19 +153,19 @@ def grouped(
   parameters = [value for value in block.inputs if value.parameter is not None]
   tensors = [value for value in block.inputs if value.parameter is None]
   block.inputs = tensors + parameters
-  return Function((name,), block, len(tensors))
+  return WrittenFunction((name,), block, len(tensors))
 
 
-def functions_of(function: Function) -> list[Function]:
+def functions_of(function: WrittenFunction) -> list[WrittenFunction]:
   """Returns a function and all that it calls, callees first."""
-  found: list[Function] = []
+  found: list[WrittenFunction] = []
 
   def visit(block: Block) -> None:
     for equation in block.equations:
       for body in equation.bodies.values():
         visit(body)
       callee = equation.settings.get("function")
-      if isinstance(callee, Function):
+      if isinstance(callee, WrittenFunction):
         visit(callee.block)
         found.append(callee)
 
@@ -308,7 +318,7 @@ def _called(
     totals[given] = totals[value]
   for value, given in zip(tensors, block.inputs[: len(tensors)], strict=True):
     totals[given] = inside[value]
-  function = Function(path, block, len(tensors), parts, scopes.title(path))
+  function = WrittenFunction(path, block, len(tensors), parts, scopes.title(path))
   return [
     Equation("call", [*tensors, *own], _split_results(block), {"function": function}, {}, path),
     *assigned_outside,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graftax.convert.errors import InputError
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import NUMBER, Function, Loop
+from graftax.convert.source_code.grouping import NUMBER, Loop, WrittenFunction
 from graftax.convert.source_code.idioms.helpers import WRITTEN
 from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Rule, num_equations
@@ -79,32 +79,32 @@ def function_names(folded: Folded, main: str) -> list[str]:
   return [names[i] for i in range(len(names))]
 
 
-def _repeated(function: Function | Rule) -> Function | None:
+def _repeated(function: WrittenFunction | Rule) -> WrittenFunction | None:
   """Returns the function that a function calls in a loop, if it does nothing but call functions."""
-  equations = function.block.equations if isinstance(function, Function) else []
+  equations = function.block.equations if isinstance(function, WrittenFunction) else []
   loops = [loop for e in equations if isinstance(loop := e.settings.get("loop"), Loop)]
   return loops[0].functions[0] if loops and all(e.op in ("call", "loop") for e in equations) else None
 
 
-def _function_name(instances: Sequence[Function | Rule]) -> str:
+def _function_name(instances: Sequence[WrittenFunction | Rule]) -> str:
   first = instances[0]
   if isinstance(first, Rule):
     return identifier(re.sub(r"[^\w]+", "_", first.name).strip("_").lower(), "function")
-  titles = {re.sub(r"_?\d+$", "", i.title) for i in instances if isinstance(i, Function)}
+  titles = {re.sub(r"_?\d+$", "", i.title) for i in instances if isinstance(i, WrittenFunction)}
   if len(titles) == 1 and any(titles):
     return identifier(titles.pop().lower(), "layer")
-  paths = [_words(i.names) for i in instances if isinstance(i, Function)]
+  paths = [_words(i.names) for i in instances if isinstance(i, WrittenFunction)]
   if all(path and path[-1].lower() in _OPERATIONS for path in paths):
-    if isinstance(first, Function) and _is_attention(first):
+    if isinstance(first, WrittenFunction) and _is_attention(first):
       return "dot_product_attention"
     paths = [path[:-1] if len(path) > 1 else path for path in paths]
   common = _common_ending(paths)
-  if not all(i.names[-1].isdigit() for i in instances if isinstance(i, Function)) and common:
+  if not all(i.names[-1].isdigit() for i in instances if isinstance(i, WrittenFunction)) and common:
     return identifier(common[-1].lower(), "layer")
   if any(titles) and common:
     return identifier(common[-1].lower(), "layer")
   parts = [w for w in dict.fromkeys(w for part in first.parts for w in _words((part,))) if w]
-  if 1 < len(parts) <= 3 and not (common and isinstance(first, Function) and _size(first) > _MOST_EQUATIONS):
+  if 1 < len(parts) <= 3 and not (common and isinstance(first, WrittenFunction) and _size(first) > _MOST_EQUATIONS):
     return identifier("_".join(parts).lower(), "layer")
   if common:
     return identifier(common[-1].lower(), "layer")
@@ -116,17 +116,17 @@ def _function_name(instances: Sequence[Function | Rule]) -> str:
 _MOST_EQUATIONS = 12
 
 
-def _size(function: Function) -> int:
+def _size(function: WrittenFunction) -> int:
   """Returns how many equations a function has, with those of the functions that it calls."""
   calls = [e.settings["function"] for e in function.block.equations if e.op == "call"]
-  return num_equations(function.block) + sum(_size(f) for f in calls if isinstance(f, Function))
+  return num_equations(function.block) + sum(_size(f) for f in calls if isinstance(f, WrittenFunction))
 
 
 # Scopes that are named after an operation say less than those around them.
 _OPERATIONS = frozenset(("einsum", "matmul", "tensordot", "add", "mul", "sub", "moments", "batchnorm", "map", "while"))
 
 
-def _is_attention(function: Function) -> bool:
+def _is_attention(function: WrittenFunction) -> bool:
   """Returns whether a function is a softmax between two products."""
   ops = [str(e.settings.get("name", e.op)) for e in function.block.equations]
   return ops.count("dot_general") == 2 and "softmax" in ops

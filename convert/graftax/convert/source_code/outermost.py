@@ -9,10 +9,10 @@ import numpy as np
 
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import Function
+from graftax.convert.source_code.grouping import WrittenFunction
 from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Value
-from graftax.convert.source_code.traced_function import Leaf, TracedFunction
+from graftax.convert.source_code.traced_program import Leaf, TracedProgram
 
 __all__ = ["outermost"]
 
@@ -20,8 +20,8 @@ __all__ = ["outermost"]
 
 
 def outermost(
-  program: TracedFunction,
-  function: Function,
+  program: TracedProgram,
+  function: WrittenFunction,
   folded: Folded,
   constants: Mapping[Value, np.ndarray],
   is_module: bool,
@@ -51,7 +51,7 @@ def outermost(
   return printed
 
 
-def _result(program: TracedFunction, printed: Printed) -> None:
+def _result(program: TracedProgram, printed: Printed) -> None:
   """Gives the results their structure."""
   last = printed.tree.body[-1]
   assert isinstance(last, ast.Return)

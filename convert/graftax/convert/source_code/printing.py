@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import jax
 
 from graftax.convert.source_code.errors import SourceError
-from graftax.convert.source_code.grouping import Function, Loop
+from graftax.convert.source_code.grouping import Loop, WrittenFunction
 from graftax.convert.source_code.program import ASSIGN, Block, Equation, Literal, Operand, Rule, Value, uses
 from graftax.convert.source_code.spelling.choosing import Speller
 from graftax.convert.source_code.spelling.texts import array_text, dim_names, text
@@ -66,7 +66,7 @@ class Printed:
 
   tree: ast.FunctionDef
   leaves: list[Value]
-  subs: list["Function | Loop"]
+  subs: list["WrittenFunction | Loop"]
   hints: dict[str, str]
   callees: list[object]
   dims: list[str]
@@ -83,7 +83,7 @@ class Printer:
 
   Attributes:
     speller: chooses expressions.
-    resolve: returns the function that is written for a `Function` or a `Rule`.
+    resolve: returns the function that is written for a `WrittenFunction` or a `Rule`.
     writers: gives each writer of a function a number.
   """
 
@@ -92,7 +92,7 @@ class Printer:
     self.writers = itertools.count()
 
   def function(
-    self, function: Function, prelude: dict[Value, ast.expr] | None = None, arguments: list[str] | None = None
+    self, function: WrittenFunction, prelude: dict[Value, ast.expr] | None = None, arguments: list[str] | None = None
   ) -> Printed:
     """Returns a function without a name.
 
@@ -199,7 +199,7 @@ class _Writer:
     self._id = next(printer.writers)
     self.env: dict[Value, ast.expr] = {}
     self.leaves: list[Value] = []
-    self._subs: list[Function | Loop] = []
+    self._subs: list[WrittenFunction | Loop] = []
     self._hints: dict[str, str] = {}
     self._callees: list[object] = []
     self._count = Counter(uses(block))
@@ -469,7 +469,7 @@ class _Writer:
 
   def call(self, e: Equation) -> list[ast.stmt]:
     callee = e.settings["function"]
-    assert isinstance(callee, Function)
+    assert isinstance(callee, WrittenFunction)
     self._callees.append(callee)
     tensors = self.operands(e.inputs[: callee.num_tensors])
     call = ast.Call(
@@ -525,13 +525,13 @@ class _Writer:
       before.append(_assign([ast.Name(self.define(v))], tree))
     return [*before, _assign([ast.Subscript(leaf, ast.Constant(...))], value)]
 
-  def _sub(self, callee: Function) -> list[ast.expr]:
+  def _sub(self, callee: WrittenFunction) -> list[ast.expr]:
     if not self._printer.resolve(callee).has_parameters:
       return []
     self._subs.append(callee)
     return [ast.Name(marked("sub", len(self._subs) - 1))]
 
-  def _given_dims(self, callee: Function) -> list[ast.expr]:
+  def _given_dims(self, callee: WrittenFunction) -> list[ast.expr]:
     return [ast.Name(marked("dim", name)) for name in self._printer.resolve(callee).dims]
 
   def _argument(self, values: Sequence[Value], name: str, unpack: list[ast.stmt]) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from graftax.convert.source_code.folding import Folded, key_of
-from graftax.convert.source_code.grouping import Function
+from graftax.convert.source_code.grouping import WrittenFunction
 from graftax.convert.source_code.printing import Printed, marked
 
 __all__ = ["SETTING", "join_variants"]
@@ -72,7 +72,7 @@ def join_variants(folded: Folded, main: Printed) -> None:
   if any(n.id.startswith(_SIZE) and n.id.removeprefix(_SIZE).startswith(_NAMES) for p in functions for n in _names(p)):
     return  # A symbolic size has the name of a setting, and would be an argument beside it.
   fixed = {i for printed in [*functions, main] for i in _other_reads(printed)}
-  fixed |= {i for i, some in enumerate(folded.instances) if not all(isinstance(f, Function) for f in some)}
+  fixed |= {i for i, some in enumerate(folded.instances) if not all(isinstance(f, WrittenFunction) for f in some)}
   heights = _heights(functions)
   of: dict[int, _Variant] = {}
   compared = 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import Function, Loop
+from graftax.convert.source_code.grouping import Loop, WrittenFunction
 from graftax.convert.source_code.naming import free_key, identifier, plural, unique
 from graftax.convert.source_code.printing import Printed, expression, indexed, marked
 from graftax.convert.source_code.program import path_parts
@@ -86,7 +86,7 @@ def module_keys(printed: Printed, folded: Folded, names: Sequence[str]) -> tuple
   return leaves, subs
 
 
-def _shown(function: Function, around: Sequence[str]) -> str:
+def _shown(function: WrittenFunction, around: Sequence[str]) -> str:
   """Returns what a module is called within another one: `block_1_conv` is `conv` in `block_1`."""
   title = function.title
   inner = function.names[len(around) :] if function.names[: len(around)] == tuple(around) else ()

@@ -17,7 +17,7 @@ from graftax.convert.source_code.nnx.state import assign, kind_of
 from graftax.convert.source_code.program import Block, Operand, Value
 from graftax.convert.source_code.reading import Reader, read
 
-__all__ = ["Leaf", "TracedFunction", "named_constants"]
+__all__ = ["Leaf", "TracedProgram", "named_constants"]
 
 # Any in this module: pytrees of arguments and results.
 
@@ -29,7 +29,7 @@ class Leaf:
   tree: ast.expr
 
 
-class TracedFunction:
+class TracedProgram:
   """A function with its arguments: what is a parameter, and where each array is in them."""
 
   def __init__(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
