@@ -24,9 +24,9 @@ def _defined_attributes() -> dict[str, set[str]]:
   return found
 
 
-# What lifting makes of a sort and a slice, a name that old StableHLO has and the bindings do not, and an op of the
-# importer of HLO.
-_WITHOUT_DEFINITION = {"graftax.top_k", "mhlo.copy", "stablehlo.func.call"}
+# What lifting makes of a sort and a slice and of code such as a softmax, a name that old StableHLO has and the bindings
+# do not, and an op of the importer of HLO.
+_WITHOUT_DEFINITION = {"graftax.shifted", "graftax.top_k", "mhlo.copy", "stablehlo.func.call"}
 # Ops that the bindings of JAX 0.10.2 have first.
 _NEW_OPS = {"chlo.mulhi"}
 # Attributes that lowerings know: since JAX 0.10.2 or 0.12, and of an op of ours.
