@@ -483,6 +483,6 @@ def _rewritten_region(context: Context, region: ir.Region, replaced: Mapping[int
     needed.update(capture for inner in op.regions for capture in inner.captures)
     ops.append(op)
   # A replacement op may capture an outer value that only a nested op of its expansion captured before.
-  own = {*region.args, *(number for op in ops for number in op.results)}
-  captures = tuple(dict.fromkeys(number for number in (*region.captures, *sorted(needed)) if number in needed - own))
+  outer = needed - {*region.args, *(number for op in ops for number in op.results)}
+  captures = tuple(dict.fromkeys(number for number in (*region.captures, *sorted(outer)) if number in outer))
   return dataclasses.replace(region, ops=tuple(reversed(ops)), captures=captures)
