@@ -1,6 +1,6 @@
 """Which layer of two models differs first, and by how much."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graftax.savedmodel_io.matching.layers import Layer
@@ -69,10 +69,14 @@ class Comparison:
     if self.first is not None:
       place = self.layers.index(self.first)
       lines.append(f"first after {self.first.target} (of {self.first.source}): {self.first.difference:.1e}")
-      before = [layer for layer in self.layers[:place] if layer.difference is not None]
+      earlier = [layer for layer in self.layers[:place] if layer.target not in self.alone]
+      before = [layer for layer in earlier if layer.difference is not None]
       lines.append(
         f"equal after {len(before)} layers before it{f', the last one {before[-1].target}' if before else ''}"
       )
+      if len(before) < len(earlier):
+        names = ", ".join(layer.target for layer in earlier if layer.difference is None)
+        lines.append(f"not comparable, before it: {names}")
     if self.alone:
       lines.append(f"differ, but nothing after them does: {', '.join(self.alone)}")
     if self.unused:
@@ -124,12 +128,22 @@ def comparer(
 
   def _alone(gaps: Mapping[int, float | None]) -> tuple[str, ...]:
     """Returns the layers that differ although all that their results go to agrees."""
+
+    def agree(some: Iterable[int], seen: frozenset[int] = frozenset()) -> bool:
+      """Returns whether layers agree; of one that cannot be compared, whether those after it do."""
+      for index in some:
+        gap = gaps.get(index)
+        if gap is None and index not in seen and index < len(targets):
+          if not agree(followers[index], seen | {index}):
+            return False
+        elif (gap or 0.0) > tolerance:
+          return False
+      return True
+
     return tuple(
       target.scope
       for index, target in enumerate(targets)
-      if (gaps.get(index) or 0.0) > tolerance
-      and followers[index]
-      and all((gaps.get(other) or 0.0) <= tolerance for other in followers[index])
+      if (gaps.get(index) or 0.0) > tolerance and followers[index] and agree(followers[index])
     )
 
   return compare

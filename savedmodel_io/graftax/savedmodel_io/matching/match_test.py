@@ -462,3 +462,24 @@ def test_recipes_are_readable():
   assert str(recipe) == "q + k | reshape(4, 6) | concatenate(1) | transpose(1, 0)"
   made = recipe.make({"q": np.arange(24.0).reshape(4, 2, 3), "k": np.zeros((4, 2, 3))})
   np.testing.assert_array_equal(made[:6], np.arange(24.0).reshape(4, 6).T)
+
+
+def test_the_first_layer_that_differs_is_named_though_the_next_one_cannot_be_compared():
+  rng = np.random.default_rng(0)
+  shapes = {"a/kernel": (4, 5), "b/kernel": (5, 6), "c/kernel": (6, 3)}
+  params = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+  target = {name[0]: {"kernel": np.zeros(shape, np.float32)} for name, shape in shapes.items()}
+
+  def fn(params, x):
+    return jnp.tanh(jnp.tanh(x @ params["a/kernel"]) @ params["b/kernel"]) @ params["c/kernel"]
+
+  def target_fn(target, x):
+    y = jnp.tanh(1.1 * x @ target["a"]["kernel"])
+    # What comes out of this product has another size.
+    y = jnp.concatenate([y, y]) @ target["b"]["kernel"]
+    return jnp.tanh(y[: len(x)]) @ target["c"]["kernel"]
+
+  x = rng.normal(size=(2, 4)).astype(np.float32)
+  found = match(params, target).check(fn, target_fn, x, perturb=False)
+  assert not found.is_equal and found.first is not None and found.first.target == "a" and not found.alone
+  assert [layer.difference is None for layer in found.layers] == [False, True, False]
