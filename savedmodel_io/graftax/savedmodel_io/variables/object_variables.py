@@ -9,6 +9,9 @@ from graftax.savedmodel_io.variables.variables import VariableInfo, with_unique_
 
 __all__ = ["read_object_variables"]
 
+# Lists of an exported Keras model, and of the layers of Keras 2. A frozen layer does not change its variables, which
+# still say that TensorFlow trains them.
+_TRAINED, _ALL = "trainable_variables", ("variables", "non_trainable_variables")
 _KEY_SUFFIX = f"/.ATTRIBUTES/{VARIABLE_VALUE}"
 
 
@@ -23,6 +26,7 @@ def read_object_variables(
     checkpoint_keys: what `match_checkpoint` found.
   """
   infos = []
+  frozen = _frozen(objects)
   for node in objects.nodes:
     if not isinstance(node.content, VariableObject):
       continue
@@ -34,7 +38,7 @@ def read_object_variables(
         tf_name=variable.name,
         dtype=variable.dtype,
         shape=variable.shape,
-        trainable=variable.trainable,
+        trainable=variable.trainable and node.id not in frozen,
         path=objects.path(node.id),
         node_id=node.id,
         checkpoint_key=key if key is not None else _key_by_name(variable.name, reader),
@@ -42,6 +46,18 @@ def read_object_variables(
     )
   captured = {node_id for function in objects.concrete_functions.values() for node_id in function.bound_inputs}
   return with_unique_names(infos, first=captured)
+
+
+def _frozen(objects: ObjectGraph) -> set[int]:
+  """Returns the variables that a model lists among its variables, and not among those that it trains."""
+  found: set[int] = set()
+  for node in objects.nodes:
+    if _TRAINED in node.children:
+      lists = [
+        {*objects.nodes[node.children[name]].children.values()} for name in (_TRAINED, *_ALL) if name in node.children
+      ]
+      found |= set().union(*lists[1:]) - lists[0]
+  return found
 
 
 def _key_by_name(name: str, reader: CheckpointReader | None) -> str | None:

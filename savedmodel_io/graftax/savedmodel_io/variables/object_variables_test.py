@@ -44,3 +44,31 @@ def test_without_a_checkpoint_no_variable_has_a_value():
 def test_a_captured_variable_keeps_the_plain_name():
   infos = read_object_variables(_variables("w", "w", captured=2), None, {})
   assert [info.name for info in infos] == ["w_1", "w"]
+
+
+def test_variables_of_frozen_layers_are_not_trained():
+  children = schema.TrackableObjectGraph.TrackableObject.ObjectReference
+
+  def listed(*ids: int) -> schema.SavedObject:
+    references = [children(local_name=str(i), node_id=node_id) for i, node_id in enumerate(ids)]
+    return schema.SavedObject(
+      children=references, user_object=schema.SavedUserObject(identifier="trackable_list_wrapper")
+    )
+
+  def graph(**lists: int) -> schema.SavedObjectGraph:
+    references = [children(local_name=name, node_id=node_id) for name, node_id in lists.items()]
+    references += [children(local_name=name, node_id=i + 1) for i, name in enumerate("ab")]
+    variables = [schema.SavedObject(variable=schema.SavedVariable(name=n, dtype=3, trainable=True)) for n in "ab"]
+    return schema.SavedObjectGraph(
+      nodes=[schema.SavedObject(children=references), *variables, listed(1), listed(1, 2), listed(2)]
+    )
+
+  # What Keras 3 exports, what layers of Keras 2 have, and an object without lists.
+  for lists, wanted in (
+    ({"trainable_variables": 3, "non_trainable_variables": 5}, [True, False]),
+    ({"variables": 4, "trainable_variables": 3}, [True, False]),
+    ({"variables": 4, "trainable_variables": 4}, [True, True]),
+    ({"variables": 4}, [True, True]),
+  ):
+    infos = read_object_variables(read_object_graph(graph(**lists)), None, {})
+    assert [info.trainable for info in infos] == wanted, lists
