@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -35,6 +36,9 @@ def example_inputs(signature: Signature, files: Sequence[str]) -> dict[str, np.n
     ArrayFileError: a file cannot be read or does not fit the signature, or an input without one cannot be made up.
   """
   specs = signature.inputs
+  named = {file.partition("=")[0] for file in files if "=" in file and not Path(file).exists()}
+  if unknown := sorted(named - set(specs)):
+    raise ArrayFileError(f"--input: no inputs {unknown}; the signature has {list(specs)}.")
   given = read_inputs(files, [name for name, spec in specs.items() if _is_text(spec)])
   unknown = sorted(set(given) - set(specs))
   if unknown:

@@ -161,6 +161,9 @@ def test_sizes_and_names_of_a_model_make_no_large_or_lost_examples():
   signature = Signature("serving_default", "", {"text": spec}, {}, {}, {}, {}, None)
   with pytest.raises(ArrayFileError, match=r"input 'text' of the shape \[3, 1000000000000\]: is too large"):
     example_inputs(signature, [])
+  # The name is looked at before the file, which need not be one of arrays.
+  with pytest.raises(ArrayFileError, match=r"no inputs \['txt'\]; the signature has \['text'\]"):
+    example_inputs(signature, ["txt=lines.txt"])
   for name in ("a\0b", "a" * 70_000):
     with pytest.raises(ArrayFileError, match="zero byte or of more than 4096 bytes"):
       stored_array("input", name, np.ones(1))

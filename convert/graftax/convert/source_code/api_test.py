@@ -392,6 +392,13 @@ def test_results_that_are_no_arrays_are_refused(result):
     to_source(lambda x: (x, [result]), _X)
 
 
+def test_an_argument_that_is_no_array_is_named_with_its_place():
+  with pytest.raises(SourceError, match=r"^\['act'\] of argument 0 is 'relu', and not an array"):
+    to_source(lambda params, x: x, {"act": "relu"}, _X)
+  with pytest.raises(SourceError, match=r"^an argument is 'relu', and not an array"):
+    to_source(lambda x, act: x, _X, "relu")
+
+
 def test_a_program_that_is_nested_too_deep_is_refused():
   def nested(x, depth):
     return lax.cond(x > depth, lambda: nested(x, depth - 1) + 1, lambda: x) if depth else x

@@ -36,7 +36,7 @@ class TracedProgram:
     self._fn, self._args, self._kwargs = fn, args, kwargs
     self.num_keys = len(kwargs)
     self.has_parameters = bool(args) and isinstance(args[0], Mapping)
-    specs = jax.tree.map(_spec, (tuple(args), dict(kwargs)))
+    specs = jax.tree_util.tree_map_with_path(_spec, (tuple(args), dict(kwargs)))
     flat, self._structure = jax.tree_util.tree_flatten_with_path(specs)
 
     def call(leaves: Sequence[Any]) -> Any:
@@ -148,14 +148,16 @@ class TracedProgram:
     return [*self.names[self.has_parameters :], *map(str, self._kwargs)]
 
 
-def _spec(leaf: Any) -> jax.ShapeDtypeStruct:
+def _spec(path: Sequence[Any], leaf: Any) -> jax.ShapeDtypeStruct:
   if isinstance(leaf, jax.ShapeDtypeStruct):
     return leaf
   if isinstance(leaf, jax.Array):
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
   array = np.asarray(leaf)
   if array.dtype.kind in "OSU":
-    raise SourceError(f"an argument is {leaf!r}, and not an array; bind it with functools.partial first.")
+    place = jax.tree_util.keystr(tuple(path[2:]))
+    what = f"{place} of argument {_key(path[1])!r}" if place else "an argument"
+    raise SourceError(f"{what} is {leaf!r}, and not an array; bind it with functools.partial first.")
   return jax.ShapeDtypeStruct(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
