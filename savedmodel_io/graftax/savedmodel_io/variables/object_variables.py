@@ -9,8 +9,8 @@ from graftax.savedmodel_io.variables.variables import VariableInfo, with_unique_
 
 __all__ = ["read_object_variables"]
 
-# Lists of an exported Keras model, and of the layers of Keras 2. A frozen layer does not change its variables, which
-# still say that TensorFlow trains them.
+# Lists of a model that Keras 3 exported or Keras 2 saved. A frozen layer does not change its variables, which still say
+# that TensorFlow trains them.
 _TRAINED, _ALL = "trainable_variables", ("variables", "non_trainable_variables")
 _KEY_SUFFIX = f"/.ATTRIBUTES/{VARIABLE_VALUE}"
 
@@ -49,15 +49,10 @@ def read_object_variables(
 
 
 def _frozen(objects: ObjectGraph) -> set[int]:
-  """Returns the variables that a model lists among its variables, and not among those that it trains."""
-  found: set[int] = set()
-  for node in objects.nodes:
-    if _TRAINED in node.children:
-      lists = [
-        {*objects.nodes[node.children[name]].children.values()} for name in (_TRAINED, *_ALL) if name in node.children
-      ]
-      found |= set().union(*lists[1:]) - lists[0]
-  return found
+  """Returns the variables that the root lists among its variables, and not among those that it trains."""
+  root = objects.nodes[0].children if objects.nodes else {}
+  lists = [{*objects.nodes[root[name]].children.values()} for name in (_TRAINED, *_ALL) if name in root]
+  return set().union(*lists[1:]) - lists[0] if _TRAINED in root else set()
 
 
 def _key_by_name(name: str, reader: CheckpointReader | None) -> str | None:
