@@ -29,6 +29,11 @@ SHIFTED = "graftax.shifted"
 
 _NEEDED = frozenset({"stablehlo.reduce", "stablehlo.exponential", "stablehlo.subtract"})
 _RESHAPES = frozenset({*analysis.BROADCASTS, "stablehlo.reshape"})
+# Changes of shape and conversions in a row that are looked through, and ops of a function that may be `jnp.where`: a
+# longer way is none that JAX or TensorFlow writes, and a module of nothing else would take time with its square.
+_MOST_STEPS = 16
+# For so many functions of different shapes or axes it is looked whether JAX exports the same code: each takes some ms.
+_MOST_EXPORTED = 100
 # The ops in `jnp.where`, which JAX exports as a function. With open sizes, these are put together there.
 _OF_WHERE = _RESHAPES | {"stablehlo.select", "stablehlo.convert", "stablehlo.constant", "stablehlo.concatenate"}
 
@@ -47,13 +52,21 @@ def with_softmax(module_ir: ir.ModuleIR, found: Survey) -> ir.ModuleIR:
     return module_ir
   fresh = itertools.count(1 + max(_numbers(index), default=0))
   replaced: dict[int, ir.Op] = {}
+  exported: set[object] = set()
   for function in index.module_ir.functions.values():
     for region in _regions(function.body):
       search = _Search(index, {op.results[0]: op for op in region.ops if len(op.results) == 1})
+      places = {op.results[0]: place for place, op in enumerate(region.ops) if op.results}
       for op in region.ops:
         match = search.match(op)
-        if match is not None:
-          replaced[op.results[0]] = _jax_function(index, op, match) or _shifted_code(index, region, op, match, fresh)
+        if match is None:
+          continue
+        call = None
+        kind = (match.name, match.axes, str(index.type_of(match.x)), str(op.types[0]))
+        if not match.is_masked and (kind in exported or len(exported) < _MOST_EXPORTED):
+          exported.add(kind)
+          call = _jax_function(index, op, match)
+        replaced[op.results[0]] = call or _shifted_code(index, places, op, match, fresh)
   return rewritten(index.module_ir, replaced) if replaced else module_ir
 
 
@@ -243,9 +256,10 @@ class _Search:
     if axes is None:
       axes = tuple(None if size == 1 else axis for axis, size in enumerate(self._index.type_of(number).shape))
     ops = list(before)
-    while (op := self._local.get(number)) is not None:
-      step = self._step(op)
-      if step is None:
+    for _ in range(_MOST_STEPS):
+      op = self._local.get(number)
+      step = None if op is None else self._step(op)
+      if op is None or step is None:
         break
       axes, number = _composed(axes, step), op.operands[0]
       ops.append(op)
@@ -275,7 +289,10 @@ class _Search:
 
   def _converted(self, number: int, ops: list[ir.Op]) -> int:
     """Returns what a value was before it was converted to other floats, and adds the ops."""
-    while (op := self._local.get(number)) is not None and op.name == "stablehlo.convert" and self._step(op) is not None:
+    for _ in range(_MOST_STEPS):
+      op = self._local.get(number)
+      if op is None or op.name != "stablehlo.convert" or self._step(op) is None:
+        break
       ops.append(op)
       number = op.operands[0]
     return number
@@ -286,7 +303,7 @@ class _Search:
     given: dict[int, int] = {}
     if op is not None and op.name == "func.call":
       body = self._index.module_ir.functions[op.attrs.text("callee")].body
-      if not {inner.name for inner in body.ops} <= _OF_WHERE:
+      if len(body.ops) > _MOST_STEPS or not {inner.name for inner in body.ops} <= _OF_WHERE:
         return None
       given = dict(zip(body.args, op.operands, strict=True))
       select = self._index.defined.get(body.returns[0], (None, 0))[0]
@@ -307,7 +324,10 @@ class _Search:
       given: operands of a call, by the argument of the function in whose body the value is.
     """
     number = (given or {}).get(number, number)
-    while (op := self._index.defined.get(number, (None, 0))[0]) is not None:
+    for _ in range(_MOST_STEPS):
+      op = self._index.defined.get(number, (None, 0))[0]
+      if op is None:
+        return False
       if op.name == "stablehlo.constant":
         value = op.attrs.maybe_array("value")
         # Equal entries are stored once, and looking at all of others takes long.
@@ -351,8 +371,6 @@ def _is_along(total: _Sum, kind: ir.TensorType) -> bool:
 
 def _jax_function(index: Index, root: ir.Op, match: _Match) -> ir.Op | None:
   """Returns a call of the function in `jax.nn` if the code is exactly what JAX exports for it."""
-  if match.is_masked:
-    return None
   settings: tuple[tuple[str, Any], ...] = (("axis", match.axes),)
   kind = index.type_of(match.x)
   if match.name == "logsumexp":
@@ -364,13 +382,21 @@ def _jax_function(index: Index, root: ir.Op, match: _Match) -> ir.Op | None:
   return ir.Op("graftax.lax", (match.x,), root.results, root.types, attrs, (), root.location)
 
 
-def _shifted_code(index: Index, region: ir.Region, root: ir.Op, match: _Match, fresh: Iterator[int]) -> ir.Op:
-  """Returns an op with copies of the ops of a match in its region; others may use the ops themselves."""
+def _shifted_code(index: Index, places: Mapping[int, int], root: ir.Op, match: _Match, fresh: Iterator[int]) -> ir.Op:
+  """Returns an op with copies of the ops of a match in its region; others may use the ops themselves.
+
+  Args:
+    index: the module.
+    places: for each result the position of its op among those of the region.
+    root: the last op of the match.
+    match: the match.
+    fresh: numbers that no value has.
+  """
   operands = (match.x, match.shift)
   args = tuple(next(fresh) for _ in operands)
   names = dict(zip(operands, args, strict=True))
-  kept = {op.results[0] for op in match.ops}
-  ops = tuple([_copied(op, names, fresh) for op in region.ops if op.results and op.results[0] in kept])
+  kept = {op.results[0]: op for op in match.ops}
+  ops = tuple([_copied(kept[number], names, fresh) for number in sorted(kept, key=places.__getitem__)])
   types = tuple(index.type_of(number) for number in operands)
   body = ir.Region(args, types, ops, (names[root.results[0]],), ())
   return ir.Op(SHIFTED, operands, root.results, root.types, ir.Attributes(), (body,), root.location)

@@ -349,3 +349,18 @@ def test_near_misses_keep_the_derivative_of_their_code(name):
 def test_a_part_of_a_softmax_is_left_alone():
   lifted = _lifted(lambda x: jnp.exp(x - x.max(-1, keepdims=True)).sum(-1), _X)
   assert not _recovered(lifted)
+
+
+@pytest.mark.parametrize(("count", "ops"), [(2, ["graftax.shifted"]), (20, [])])
+def test_a_way_that_nothing_writes_is_not_followed(count, ops):
+  # Walking it for each quotient took time with the square of the module's size.
+  def function(x):
+    e = jnp.exp(_shifted(x))
+    total = jnp.sum(e, -1, keepdims=True)
+    for _ in range(count):
+      total = total.astype(jnp.bfloat16).astype(jnp.float32)
+    return e / total
+
+  lifted = _lifted(function, _X)
+  assert _recovered(lifted) == ops
+  np.testing.assert_array_equal(jax.jit(lifted)(_X)[0], jax.jit(function)(_X))
