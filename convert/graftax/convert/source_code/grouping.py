@@ -20,7 +20,6 @@ from graftax.convert.source_code.program import (
 )
 
 __all__ = [
-  "NUMBER",
   "WrittenFunction",
   "Loop",
   "Scopes",
@@ -29,13 +28,23 @@ __all__ = [
   "scheduled",
   "tokens",
   "without_ending",
+  "without_number",
 ]
 
 
 # A letter after a number is a part of it, except in words for dimensions, such as `conv2d`.
 _DIMENSIONAL = ("conv", "cropping", "dropout", "lstm", "norm", "padding", "pool", "pooling", "sampling", "transpose")
-NUMBER = re.compile(rf"\d+$|{''.join(f'(?<!{word})' for word in _DIMENSIONAL)}\d+[a-z]$")
-"""The number at the end of a name, such as 4 in `dense4` and 4a in `block4a`."""
+_DIGITS = "0123456789"
+
+
+def without_number(name: str) -> str:
+  """Returns a name without the number at its end, such as 4 in `dense4` and 4a in `block4a`."""
+  stem = name.rstrip(_DIGITS)
+  if stem == name and "a" <= name[-1:] <= "z":
+    stem = name[:-1].rstrip(_DIGITS)
+    if stem == name[:-1] or stem.endswith(_DIMENSIONAL):
+      return name
+  return stem
 
 
 @dataclasses.dataclass(eq=False, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graftax.convert.errors import InputError
 from graftax.convert.source_code.folding import Folded
-from graftax.convert.source_code.grouping import NUMBER, Loop, WrittenFunction
+from graftax.convert.source_code.grouping import Loop, WrittenFunction, without_number
 from graftax.convert.source_code.idioms.helpers import WRITTEN
 from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Rule, num_equations
@@ -134,7 +134,7 @@ def _is_attention(function: WrittenFunction) -> bool:
 
 def _words(path: Sequence[str]) -> tuple[str, ...]:
   """Returns the words of a scope, without numbers: `block` for `block4` and `block4a`, but `conv2d` for itself."""
-  words = (NUMBER.sub("", re.sub(r"\W+", "_", token)).strip("_") for token in path)
+  words = (without_number(re.sub(r"\W+", "_", token)).strip("_") for token in path)
   return tuple(word for word in words if word)
 
 

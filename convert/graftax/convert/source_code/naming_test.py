@@ -3,9 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 
 from graftax.convert.source_code import to_source
+from graftax.convert.source_code.grouping import without_number
 
 _RNG = np.random.default_rng(0)
 _X = _RNG.normal(size=(2, 4, 8)).astype(np.float32)
@@ -117,6 +119,15 @@ def test_the_function_with_the_most_calls_has_no_number():
   text = _text(fn, _arrays(shapes), _RNG.normal(size=(1, 8, 8, 2)).astype(np.float32))
   assert "cos" in text.partition("def conv(p, x):")[2].partition("\n\n")[0]
   assert "sin" in text.partition("def conv_2(p, x):")[2].partition("\n\n")[0]
+
+
+@pytest.mark.parametrize(
+  ("name", "word"),
+  [("dense4", "dense"), ("block4a", "block"), ("block4d", "block"), ("conv2d", "conv2d"), ("conv2d12", "conv2d")]
+  + [("ab", "ab"), ("7", ""), ("1" * 100_000 + "-", "1" * 100_000 + "-")],
+)
+def test_a_number_at_the_end_is_no_part_of_a_word(name, word):
+  assert without_number(name) == word
 
 
 def test_a_block_whose_names_differ_in_number_and_letter_has_a_name_without_them():

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from graftax.convert.source_code.grouping import NUMBER, scheduled, tokens
+from graftax.convert.source_code.grouping import scheduled, tokens, without_number
 from graftax.convert.source_code.program import Block, Equation, Literal, Value, uses
 
 __all__ = ["scope_repeats"]
@@ -151,7 +151,7 @@ def _numbered_parts(scope: tuple[str, ...], common: int) -> Iterator[tuple[str, 
     parts = tokens(name)
     # Keras numbers its layers and calls of them, so that `dense_1_1` is not a part of `dense_1`.
     for i in range(1, len(parts)):
-      if NUMBER.search(parts[i - 1]) and not parts[i].isdigit():
+      if without_number(parts[i - 1]) != parts[i - 1] and not parts[i].isdigit():
         yield (*scope[:depth], *parts[:i])
 
 
