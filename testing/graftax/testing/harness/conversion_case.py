@@ -1,7 +1,9 @@
 """Programs of the differential suite: a TensorFlow function, its inputs, and what to compare."""
 
 import dataclasses
+import functools
 import importlib
+import inspect
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -68,15 +70,28 @@ class ConversionCase:
       raise ValueError(f"case {self.name!r}: unknown checks {unknown!r}; expected some of {list(CHECKS)}.")
 
 
-class Collector:
-  """Collects the cases of one kind: a decorator for the functions that build them.
+def _with_tensorflow(tf: Any, function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+  del inputs
+  return functools.partial(function, tf)
 
-  Each function is called with the `tensorflow` module and returns the program, so that listing the cases does not
-  import TensorFlow.
+
+class Collector:
+  """Collects the cases of one kind: a decorator for functions that are programs, or that build them.
+
+  The first argument of a function is the `tensorflow` module, so that listing the cases does not import TensorFlow. If
+  it is the only one, the function builds the program and returns it, for example with variables. Otherwise the function
+  is the program, and its other arguments are the inputs.
   """
 
-  def __init__(self, kind: str):
+  def __init__(self, kind: str, traced: Callable[[Any, Callable[..., Any], tuple[Any, ...]], Any] = _with_tensorflow):
+    """Makes a collector without cases.
+
+    Args:
+      kind: the kind of its cases.
+      traced: returns the program, given the `tensorflow` module, a function that is one, and its inputs.
+    """
     self.kind = kind
+    self._traced = traced
     self.cases: list[ConversionCase] = []
 
   def __call__(
@@ -86,7 +101,7 @@ class Collector:
     without: Iterable[str] = (),
     name: str | None = None,
     **options: Any,
-  ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+  ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that adds a case.
 
     Args:
@@ -97,24 +112,19 @@ class Collector:
       **options: other fields of `ConversionCase`.
     """
 
-    def decorate(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+      is_program = len(inspect.signature(function).parameters) > 1
+
+      def build() -> Any:
+        tf = importlib.import_module("tensorflow")
+        return self._traced(tf, function, inputs) if is_program else function(tf)
+
       own = tuple(check for check in checks if check not in without)
-      title = name or make.__name__.strip("_")
-      build = _Build(make)
+      title = name or function.__name__.strip("_")
       self.cases.append(ConversionCase(name=title, kind=self.kind, build=build, inputs=inputs, checks=own, **options))
-      return make
+      return function
 
     return decorate
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Build:
-  """Calls `make` with the `tensorflow` module, which is imported only then."""
-
-  make: Callable[[Any], Any]
-
-  def __call__(self) -> Any:
-    return self.make(importlib.import_module("tensorflow"))
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0, dtype: Any = np.float32) -> np.ndarray:

@@ -15,7 +15,7 @@ __all__ = ["FUNCTIONS"]
 _COLLECTORS = {kind: Collector(kind) for kind in ("operations", "loops", "custom_gradients", "variables", "saved")}
 
 
-def _row(kind: str, *shape: int) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+def _row(kind: str, *shape: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
   return _COLLECTORS[kind](np.random.default_rng(0).uniform(-1.0, 1.0, shape or (4,)))
 
 
@@ -27,64 +27,52 @@ _saved = _row("saved")
 
 
 @_operation
-def sine_of_cosine(tf: Any) -> Any:
-  return lambda x: tf.sin(tf.cos(x) * x)
+def sine_of_cosine(tf: Any, x: Any) -> Any:
+  return tf.sin(tf.cos(x) * x)
 
 
 @_operation
-def log_of_exponentials(tf: Any) -> Any:
-  return lambda x: tf.math.log1p(tf.exp(x)) - tf.nn.log_softmax(x)
+def log_of_exponentials(tf: Any, x: Any) -> Any:
+  return tf.math.log1p(tf.exp(x)) - tf.nn.log_softmax(x)
 
 
 @_operation
-def selected_by_sign(tf: Any) -> Any:
-  return lambda x: tf.where(x > 0.0, x * x, tf.sin(x))
+def selected_by_sign(tf: Any, x: Any) -> Any:
+  return tf.where(x > 0.0, x * x, tf.sin(x))
 
 
 @_operation
-def gathered_and_scattered(tf: Any) -> Any:
-  def f(x: Any) -> Any:
-    moved = tf.gather(x, [2, 0, 3, 1]) * x
-    return tf.tensor_scatter_nd_add(moved, [[0], [3]], tf.stack([x[1] ** 2, x[2] ** 3]))
-
-  return f
+def gathered_and_scattered(tf: Any, x: Any) -> Any:
+  moved = tf.gather(x, [2, 0, 3, 1]) * x
+  return tf.tensor_scatter_nd_add(moved, [[0], [3]], tf.stack([x[1] ** 2, x[2] ** 3]))
 
 
 @_operation
-def split_and_concatenated(tf: Any) -> Any:
-  def f(x: Any) -> Any:
-    a, b = tf.split(x, 2)
-    return tf.concat([b * a, tf.cumsum(a + b)], 0)
-
-  return f
+def split_and_concatenated(tf: Any, x: Any) -> Any:
+  a, b = tf.split(x, 2)
+  return tf.concat([b * a, tf.cumsum(a + b)], 0)
 
 
 @_row("operations", 3, 3)
-def solved(tf: Any) -> Any:
-  return lambda x: tf.linalg.solve(x @ tf.transpose(x) + 3.0 * tf.eye(3, dtype=x.dtype), x)
+def solved(tf: Any, x: Any) -> Any:
+  return tf.linalg.solve(x @ tf.transpose(x) + 3.0 * tf.eye(3, dtype=x.dtype), x)
 
 
 @_row("operations", 3, 3)
-def cholesky_factor(tf: Any) -> Any:
-  return lambda x: tf.linalg.cholesky(x @ tf.transpose(x) + 3.0 * tf.eye(3, dtype=x.dtype))
+def cholesky_factor(tf: Any, x: Any) -> Any:
+  return tf.linalg.cholesky(x @ tf.transpose(x) + 3.0 * tf.eye(3, dtype=x.dtype))
 
 
 @_row("operations", 2, 3)
-def attention(tf: Any) -> Any:
-  def f(x: Any) -> Any:
-    weights = tf.nn.softmax(tf.einsum("ik,jk->ij", x, x), axis=-1)
-    return tf.einsum("ij,jk->ik", weights, x)
-
-  return f
+def attention(tf: Any, x: Any) -> Any:
+  weights = tf.nn.softmax(tf.einsum("ik,jk->ij", x, x), axis=-1)
+  return tf.einsum("ij,jk->ik", weights, x)
 
 
 @_row("operations", 2, 3)
-def normalized_rows(tf: Any) -> Any:
-  def f(x: Any) -> Any:
-    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-    return (x - mean) * tf.math.rsqrt(variance + 0.1)
-
-  return f
+def normalized_rows(tf: Any, x: Any) -> Any:
+  mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+  return (x - mean) * tf.math.rsqrt(variance + 0.1)
 
 
 @_row("operations", 1, 5, 2)
@@ -94,13 +82,13 @@ def convolution(tf: Any) -> Any:
 
 
 @_loop
-def while_loop_of_fixed_length(tf: Any) -> Any:
-  return lambda x: tf.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, tf.sin(y) + 0.1 * y), (0, x))[1]
+def while_loop_of_fixed_length(tf: Any, x: Any) -> Any:
+  return tf.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, tf.sin(y) + 0.1 * y), (0, x))[1]
 
 
 @_loop
-def while_loop_until_small(tf: Any) -> Any:
-  return lambda x: tf.while_loop(lambda y: tf.reduce_sum(y * y) > 0.2, lambda y: (0.7 * tf.sin(y),), (x,))[0]
+def while_loop_until_small(tf: Any, x: Any) -> Any:
+  return tf.while_loop(lambda y: tf.reduce_sum(y * y) > 0.2, lambda y: (0.7 * tf.sin(y),), (x,))[0]
 
 
 @_loop
@@ -119,38 +107,32 @@ def for_loop_of_autograph(tf: Any) -> Any:
 
 
 @_loop
-def python_loop_over_a_range_of_tensors(tf: Any) -> Any:
-  def f(x: Any) -> Any:
-    y = x
-    for _ in tf.range(3):
-      y = tf.sin(y) * x + 0.5
-    return y
-
-  return f
+def python_loop_over_a_range_of_tensors(tf: Any, x: Any) -> Any:
+  y = x
+  for _ in tf.range(3):
+    y = tf.sin(y) * x + 0.5
+  return y
 
 
 @_loop
-def scanned(tf: Any) -> Any:
-  return lambda x: tf.scan(lambda carry, y: tf.tanh(carry * 0.5 + y), x)
+def scanned(tf: Any, x: Any) -> Any:
+  return tf.scan(lambda carry, y: tf.tanh(carry * 0.5 + y), x)
 
 
 @_loop
-def mapped(tf: Any) -> Any:
-  return lambda x: tf.map_fn(lambda y: y * tf.sin(y), x)
+def mapped(tf: Any, x: Any) -> Any:
+  return tf.map_fn(lambda y: y * tf.sin(y), x)
 
 
 @_loop
-def condition(tf: Any) -> Any:
-  return lambda x: tf.cond(tf.reduce_sum(x) > 0.0, lambda: tf.sin(x), lambda: x * x * x)
+def condition(tf: Any, x: Any) -> Any:
+  return tf.cond(tf.reduce_sum(x) > 0.0, lambda: tf.sin(x), lambda: x * x * x)
 
 
 @_loop
-def switch(tf: Any) -> Any:
-  def f(x: Any) -> Any:
-    index = tf.cast(tf.reduce_sum(tf.cast(x > 0.0, tf.int32)) % 3, tf.int32)
-    return tf.switch_case(index, [lambda: tf.sin(x), lambda: tf.exp(-x * x), lambda: x * tf.tanh(x)])
-
-  return f
+def switch(tf: Any, x: Any) -> Any:
+  index = tf.cast(tf.reduce_sum(tf.cast(x > 0.0, tf.int32)) % 3, tf.int32)
+  return tf.switch_case(index, [lambda: tf.sin(x), lambda: tf.exp(-x * x), lambda: x * tf.tanh(x)])
 
 
 @_custom_gradient

@@ -1,5 +1,6 @@
 """Layers with random weights, for models that need no training and no download."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from graftax.testing._tensorflow import import_tensorflow
 
-__all__ = ["HOST", "Layers"]
+__all__ = ["HOST", "Layers", "with_layers"]
 
 HOST: tuple[str, ...] = ()
 """The checks of a model that cannot be converted as a whole, because its first part is work for the host."""
@@ -116,3 +117,9 @@ class Layers:
     x += self.attention(f"{name}/attention", y, y, heads, mask)
     y = self.dense(f"{name}/mlp1", self.layer_norm(f"{name}/norm2", x), 2 * x.shape[-1], self._tf.nn.gelu)
     return x + self.dense(f"{name}/mlp2", y, x.shape[-1])
+
+
+def with_layers(tf: Any, function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+  """Returns a `tf.function` of a function of `tf`, `Layers` and inputs; for `Collector`."""
+  del inputs
+  return tf.function(functools.partial(function, tf, Layers()))

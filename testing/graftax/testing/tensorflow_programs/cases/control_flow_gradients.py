@@ -135,43 +135,37 @@ def map_fn_and_scan_of_conditions(tf):
 
 
 @define(_X, checks=("value", "jit", "grad"))
-def second_derivatives_of_a_condition_in_a_loop(tf):
-  def f(x):
-    with tf.GradientTape() as outer:
-      outer.watch(x)
-      with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = x
-        for _ in tf.range(3):
-          if tf.reduce_sum(y) > 0.0:
-            y = tf.sin(y) * x
-          else:
-            y = tf.exp(-y) * y
-        total = tf.reduce_sum(y)
-      squares = tf.reduce_sum(tape.gradient(total, x) ** 2)
-    return outer.gradient(squares, x)
-
-  return f
+def second_derivatives_of_a_condition_in_a_loop(tf, x):
+  with tf.GradientTape() as outer:
+    outer.watch(x)
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = x
+      for _ in tf.range(3):
+        if tf.reduce_sum(y) > 0.0:
+          y = tf.sin(y) * x
+        else:
+          y = tf.exp(-y) * y
+      total = tf.reduce_sum(y)
+    squares = tf.reduce_sum(tape.gradient(total, x) ** 2)
+  return outer.gradient(squares, x)
 
 
 @define(_X, checks=_ALL)
-def gradients_of_gradient_steps(tf):
-  def f(x):
-    with tf.GradientTape() as outer:
-      outer.watch(x)
-      y = x
-      for _ in tf.range(2):
-        with tf.GradientTape() as tape:
-          tape.watch(y)
-          if tf.reduce_sum(y) > 0.0:
-            loss = tf.reduce_sum(y**3 * x)
-          else:
-            loss = tf.reduce_sum(tf.exp(y) * x)
-        y = y - 0.1 * tape.gradient(loss, y)
-      z = tf.reduce_sum(y * x)
-    return outer.gradient(z, x)
-
-  return f
+def gradients_of_gradient_steps(tf, x):
+  with tf.GradientTape() as outer:
+    outer.watch(x)
+    y = x
+    for _ in tf.range(2):
+      with tf.GradientTape() as tape:
+        tape.watch(y)
+        if tf.reduce_sum(y) > 0.0:
+          loss = tf.reduce_sum(y**3 * x)
+        else:
+          loss = tf.reduce_sum(tf.exp(y) * x)
+      y = y - 0.1 * tape.gradient(loss, y)
+    z = tf.reduce_sum(y * x)
+  return outer.gradient(z, x)
 
 
 @define(_X, checks=_ALL)
@@ -189,32 +183,26 @@ def a_tensor_array_read_twice_and_written_in_branches(tf):
 
 
 @define(_X, checks=(*_ALL, "batch", "export"))
-def shapes_that_are_open_in_a_condition_in_a_loop(tf):
-  def f(x):
-    with tf.GradientTape() as tape:
-      tape.watch(x)
-      y = x
-      for i in tf.range(3):
-        b = tf.reduce_mean(y, axis=0)
-        if i % 2 == 0:
-          y = tf.sin(y) * x + b
-        else:
-          y = tf.reshape(tf.exp(-y), [tf.shape(y)[0], 3]) * x * b
-      total = tf.reduce_sum(y, axis=1)
-    return tape.gradient(total, x)
-
-  return f
+def shapes_that_are_open_in_a_condition_in_a_loop(tf, x):
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = x
+    for i in tf.range(3):
+      b = tf.reduce_mean(y, axis=0)
+      if i % 2 == 0:
+        y = tf.sin(y) * x + b
+      else:
+        y = tf.reshape(tf.exp(-y), [tf.shape(y)[0], 3]) * x * b
+    total = tf.reduce_sum(y, axis=1)
+  return tape.gradient(total, x)
 
 
 @define(_X, checks=_ALL)
-def jacobian_of_a_condition_in_a_loop(tf):
-  def f(x):
-    with tf.GradientTape() as tape:
-      tape.watch(x)
-      y = x
-      for i in tf.range(3):
-        y = tf.cond(tf.equal(i % 2, 0), lambda y=y: tf.sin(y) * x, lambda y=y: y * y)
-      rows = tf.reduce_sum(y, axis=1)
-    return tape.jacobian(rows, x, experimental_use_pfor=False)
-
-  return f
+def jacobian_of_a_condition_in_a_loop(tf, x):
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = x
+    for i in tf.range(3):
+      y = tf.cond(tf.equal(i % 2, 0), lambda y=y: tf.sin(y) * x, lambda y=y: y * y)
+    rows = tf.reduce_sum(y, axis=1)
+  return tape.jacobian(rows, x, experimental_use_pfor=False)

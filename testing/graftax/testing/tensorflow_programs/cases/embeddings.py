@@ -33,29 +33,23 @@ def tied_output(tf):
 
 
 @define(_IDS, checks=("value", "jit", "vmap", "batch"))
-def one_hot_and_counts(tf):
-  return lambda ids: (
+def one_hot_and_counts(tf, ids):
+  return (
     tf.one_hot(ids, 7, on_value=2.0, off_value=-1.0),
     tf.reduce_sum(tf.one_hot(ids, 7, dtype=tf.int32), 1),
   )
 
 
 @define(_X, integers(4, 2, high=6), checks=("value", "jit", "grad", "vmap", "batch"))
-def gathers(tf):
-  def f(x, i):
-    pairs = tf.stack([tf.zeros_like(i), i], -1)
-    return tf.gather(x, i, batch_dims=1), tf.gather(x, [2, 0], axis=1), tf.gather_nd(x, pairs)
-
-  return f
+def gathers(tf, x, i):
+  pairs = tf.stack([tf.zeros_like(i), i], -1)
+  return tf.gather(x, i, batch_dims=1), tf.gather(x, [2, 0], axis=1), tf.gather_nd(x, pairs)
 
 
 @define(_X, checks=("value", "jit", "grad", "vmap", "batch"))
-def top_k_and_sort(tf):
-  def f(x):
-    values, indices = tf.math.top_k(x, 3)
-    return values, indices, tf.sort(x, axis=1, direction="DESCENDING"), tf.argsort(x, axis=1)
-
-  return f
+def top_k_and_sort(tf, x):
+  values, indices = tf.math.top_k(x, 3)
+  return values, indices, tf.sort(x, axis=1, direction="DESCENDING"), tf.argsort(x, axis=1)
 
 
 @define(_X, checks=("value", "jit", "vmap"))
@@ -68,14 +62,11 @@ def searches(tf):
 
 
 @define(integers(12, high=5), checks=("value", "jit"))
-def hashing_by_arithmetic(tf):
-  return lambda x: ((x * 2654435 + 17) % 97, tf.math.bincount(x, minlength=5, maxlength=5), tf.cumsum(x))
+def hashing_by_arithmetic(tf, x):
+  return (x * 2654435 + 17) % 97, tf.math.bincount(x, minlength=5, maxlength=5), tf.cumsum(x)
 
 
 @define(np.array([3, 1, 3, 2, 1], np.int32), checks=("value",))
-def unique_on_known_values(tf):
-  def f(x):
-    known, index = tf.unique(tf.constant([4, 4, 2, 4]))
-    return x + tf.reduce_sum(known), index
-
-  return f
+def unique_on_known_values(tf, x):
+  known, index = tf.unique(tf.constant([4, 4, 2, 4]))
+  return x + tf.reduce_sum(known), index

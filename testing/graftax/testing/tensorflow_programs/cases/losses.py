@@ -13,20 +13,18 @@ _TARGETS = uniform(5, 4, seed=1)
 
 
 @define(_LABELS, _LOGITS, checks=(*_DIFFERENTIABLE, "second_order"), tolerance=(1e-5, 1e-5))
-def sparse_cross_entropy(tf):
-  return lambda y, x: tf.nn.sparse_softmax_cross_entropy_with_logits(y, x)
+def sparse_cross_entropy(tf, y, x):
+  return tf.nn.sparse_softmax_cross_entropy_with_logits(y, x)
 
 
 @define(_TARGETS, _LOGITS, checks=(*_DIFFERENTIABLE, "second_order"), tolerance=(1e-5, 1e-5))
-def soft_cross_entropy(tf):
-  return lambda y, x: tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(y), x)
+def soft_cross_entropy(tf, y, x):
+  return tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(y), x)
 
 
 @define(_TARGETS, _LOGITS, checks=(*_DIFFERENTIABLE, "second_order"))
-def sigmoid_cross_entropy(tf):
-  return lambda y, x: (
-    tf.nn.sigmoid_cross_entropy_with_logits(y, x) + tf.nn.weighted_cross_entropy_with_logits(y, x, 2.0)
-  )
+def sigmoid_cross_entropy(tf, y, x):
+  return tf.nn.sigmoid_cross_entropy_with_logits(y, x) + tf.nn.weighted_cross_entropy_with_logits(y, x, 2.0)
 
 
 @define(_LABELS, _LOGITS, checks=_DIFFERENTIABLE)
@@ -56,43 +54,34 @@ def keras_regression(tf):
 
 
 @define(normal(5, 4), normal(5, 4, seed=1), normal(5, 4, seed=2), checks=_DIFFERENTIABLE)
-def triplet(tf):
-  def f(a, p, n):
-    near, far = (tf.reduce_sum((a - b) ** 2, -1) for b in (p, n))
-    return tf.maximum(near - far + 1.0, 0.0)
-
-  return f
+def triplet(tf, a, p, n):
+  near, far = (tf.reduce_sum((a - b) ** 2, -1) for b in (p, n))
+  return tf.maximum(near - far + 1.0, 0.0)
 
 
 @define(normal(4, 6), normal(4, 6, seed=1), checks=("value", "jit", "grad", "vmap"))
-def contrastive(tf):
-  def f(a, b):
-    a, b = (tf.math.l2_normalize(x, -1) for x in (a, b))
-    logits = a @ tf.transpose(b) / 0.1
-    labels = tf.range(4)
-    both = (tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x) for x in (logits, tf.transpose(logits)))
-    return tf.add_n(list(both))
-
-  return f
+def contrastive(tf, a, b):
+  a, b = (tf.math.l2_normalize(x, -1) for x in (a, b))
+  logits = a @ tf.transpose(b) / 0.1
+  labels = tf.range(4)
+  both = (tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x) for x in (logits, tf.transpose(logits)))
+  return tf.add_n(list(both))
 
 
 @define(
   integers(2, 3, low=1, high=5), normal(2, 7, 5), np.array([3, 2], np.int32), np.array([7, 6], np.int32),
   checks=("value", "jit"), tolerance=(1e-4, 1e-5),
 )  # fmt: skip
-def connectionist_temporal_classification(tf):
-  return lambda y, x, n, t: tf.nn.ctc_loss(y, tf.transpose(x, [1, 0, 2]), n, t, blank_index=0)
+def connectionist_temporal_classification(tf, y, x, n, t):
+  return tf.nn.ctc_loss(y, tf.transpose(x, [1, 0, 2]), n, t, blank_index=0)
 
 
 @define(_LABELS, _LOGITS, checks=("value", "jit", "batch"))
-def metrics(tf):
-  def f(y, x):
-    best = tf.argmax(x, -1, output_type=tf.int32)
-    confusion = tf.math.confusion_matrix(y, best, 4)
-    top = tf.math.in_top_k(y, x, 2)
-    return confusion, tf.reduce_mean(tf.cast(tf.equal(y, best), tf.float32)), top
-
-  return f
+def metrics(tf, y, x):
+  best = tf.argmax(x, -1, output_type=tf.int32)
+  confusion = tf.math.confusion_matrix(y, best, 4)
+  top = tf.math.in_top_k(y, x, 2)
+  return confusion, tf.reduce_mean(tf.cast(tf.equal(y, best), tf.float32)), top
 
 
 @define(_LABELS, _LOGITS, checks=("value", "jit", "state"))
@@ -107,11 +96,8 @@ def stateful_metric(tf):
 
 
 @define(normal(3, 5), checks=("value", "jit", "grad", "vmap", "second_order"))
-def gaussian_nll_and_kl(tf):
-  def f(x):
-    mean, log_variance = x[:, :2], x[:, 2:4]
-    nll = 0.5 * tf.reduce_sum(log_variance + (x[:, 4:] - mean) ** 2 / tf.exp(log_variance), -1)
-    kl = -0.5 * tf.reduce_sum(1.0 + log_variance - mean**2 - tf.exp(log_variance), -1)
-    return nll + kl
-
-  return f
+def gaussian_nll_and_kl(tf, x):
+  mean, log_variance = x[:, :2], x[:, 2:4]
+  nll = 0.5 * tf.reduce_sum(log_variance + (x[:, 4:] - mean) ** 2 / tf.exp(log_variance), -1)
+  kl = -0.5 * tf.reduce_sum(1.0 + log_variance - mean**2 - tf.exp(log_variance), -1)
+  return nll + kl

@@ -58,24 +58,21 @@ def spectral_norm(tf):
 
 
 @define(_X, checks=SMOOTH)
-def l2_normalize(tf):
-  return lambda x: tf.math.l2_normalize(x, axis=-1)
+def l2_normalize(tf, x):
+  return tf.math.l2_normalize(x, axis=-1)
 
 
 @define(uniform(2, 4, 4, 6), checks=("value", "jit", "grad", "vmap", "batch"))
-def local_response(tf):
-  return lambda x: tf.nn.local_response_normalization(x, 2, 1.0, 0.5, 0.75)
+def local_response(tf, x):
+  return tf.nn.local_response_normalization(x, 2, 1.0, 0.5, 0.75)
 
 
 @define(_X, checks=("value", "jit", "grad", "vmap", "batch"))
-def moments(tf):
-  def f(x):
-    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-    return tf.nn.batch_normalization(x, mean, variance, 0.5, 2.0, 1e-3)
-
-  return f
+def moments(tf, x):
+  mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+  return tf.nn.batch_normalization(x, mean, variance, 0.5, 2.0, 1e-3)
 
 
 @define(_X, checks=("value", "jit", "grad", "vmap"))
-def clipping_by_global_norm(tf):
-  return lambda x: tf.clip_by_global_norm([x, x[0] * 3.0], 1.5)
+def clipping_by_global_norm(tf, x):
+  return tf.clip_by_global_norm([x, x[0] * 3.0], 1.5)

@@ -29,8 +29,8 @@ def per_channel(tf):
 
 
 @define(_X, checks=("value", "jit", "grad"))
-def quantize_and_dequantize(tf):
-  return lambda x: tf.quantization.quantize_and_dequantize_v2(x, -2.0, 2.0, range_given=True)
+def quantize_and_dequantize(tf, x):
+  return tf.quantization.quantize_and_dequantize_v2(x, -2.0, 2.0, range_given=True)
 
 
 @define(_X, checks=("value", "jit"))
@@ -52,8 +52,8 @@ def bfloat16(tf):
 
 
 @define(normal(4, 6, dtype=np.float16), checks=("value", "jit", "grad", "vmap"), tolerance=(4e-3, 2e-3))
-def float16(tf):
-  return lambda x: tf.nn.relu(x) + tf.cast(tf.reduce_mean(tf.cast(x, tf.float32) ** 2), tf.float16)
+def float16(tf, x):
+  return tf.nn.relu(x) + tf.cast(tf.reduce_mean(tf.cast(x, tf.float32) ** 2), tf.float16)
 
 
 @define(_X, checks=("value", "jit", "param_grad", "grad"), tolerance=(2e-2, 1e-2))
@@ -66,9 +66,6 @@ def mixed_precision_keras(tf):
 
 
 @define(_X, checks=("value", "jit"))
-def casts(tf):
-  def f(x):
-    kinds = tf.int8, tf.int32, tf.bfloat16, tf.float16, tf.bool, tf.complex64
-    return [tf.cast(x * 3.0, kind) for kind in kinds], tf.saturate_cast(x * 100.0, tf.uint8), tf.bitcast(x, tf.int32)
-
-  return f
+def casts(tf, x):
+  kinds = tf.int8, tf.int32, tf.bfloat16, tf.float16, tf.bool, tf.complex64
+  return [tf.cast(x * 3.0, kind) for kind in kinds], tf.saturate_cast(x * 100.0, tf.uint8), tf.bitcast(x, tf.int32)

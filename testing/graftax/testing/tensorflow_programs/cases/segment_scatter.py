@@ -10,12 +10,9 @@ _IDS = integers(6, high=4)
 
 
 @define(_X, _IDS, checks=_ALL)
-def unsorted_segments(tf):
-  def f(x, ids):
-    reductions = tf.math.unsorted_segment_sum, tf.math.unsorted_segment_mean, tf.math.unsorted_segment_max
-    return [reduce(x, ids, 4) for reduce in reductions]
-
-  return f
+def unsorted_segments(tf, x, ids):
+  reductions = tf.math.unsorted_segment_sum, tf.math.unsorted_segment_mean, tf.math.unsorted_segment_max
+  return [reduce(x, ids, 4) for reduce in reductions]
 
 
 @define(_X, checks=("value", "jit", "grad"))
@@ -27,19 +24,16 @@ def sorted_segments_with_known_ids(tf):
 
 
 @define(_X, _IDS, checks=_ALL)
-def scatter_nd(tf):
-  return lambda x, ids: tf.scatter_nd(ids[:, None], x, [5, 3])
+def scatter_nd(tf, x, ids):
+  return tf.scatter_nd(ids[:, None], x, [5, 3])
 
 
 @define(_X, checks=_ALL)
-def tensor_scatter(tf):
-  def f(x):
-    indices = tf.constant([[1], [4]])
-    y = tf.tensor_scatter_nd_update(x, indices, x[:2] * 10.0)
-    y = tf.tensor_scatter_nd_add(y, indices, x[2:4])
-    return tf.tensor_scatter_nd_max(y, indices, x[4:]), tf.tensor_scatter_nd_sub(y, indices, x[4:])
-
-  return f
+def tensor_scatter(tf, x):
+  indices = tf.constant([[1], [4]])
+  y = tf.tensor_scatter_nd_update(x, indices, x[:2] * 10.0)
+  y = tf.tensor_scatter_nd_add(y, indices, x[2:4])
+  return tf.tensor_scatter_nd_max(y, indices, x[4:]), tf.tensor_scatter_nd_sub(y, indices, x[4:])
 
 
 @define(_X, _IDS, checks=_ALL)
@@ -55,12 +49,9 @@ def message_passing(tf):
 
 
 @define(_X, checks=("value", "jit", "grad"))
-def stitched(tf):
-  def f(x):
-    first, second = tf.constant([0, 2, 4]), tf.constant([1, 3, 5])
-    return tf.dynamic_stitch([first, second], [x[:3] * 2.0, x[3:]])
-
-  return f
+def stitched(tf, x):
+  first, second = tf.constant([0, 2, 4]), tf.constant([1, 3, 5])
+  return tf.dynamic_stitch([first, second], [x[:3] * 2.0, x[3:]])
 
 
 @define(_X, checks=("value", "jit", "grad"))
@@ -70,15 +61,12 @@ def sparse_products(tf):
 
 
 @define(_X, checks=("value", "jit", "grad"))
-def boolean_mask_with_known_mask(tf):
-  return lambda x: tf.boolean_mask(x, [True, False, True, True, False, True]) * 2.0
+def boolean_mask_with_known_mask(tf, x):
+  return tf.boolean_mask(x, [True, False, True, True, False, True]) * 2.0
 
 
 @define(_X, _IDS, checks=("value", "jit", "grad", "vmap"))
-def softmax_by_segment(tf):
-  def f(x, ids):
-    largest = tf.gather(tf.math.unsorted_segment_max(x, ids, 4), ids)
-    e = tf.exp(x - largest)
-    return e / tf.gather(tf.math.unsorted_segment_sum(e, ids, 4), ids)
-
-  return f
+def softmax_by_segment(tf, x, ids):
+  largest = tf.gather(tf.math.unsorted_segment_max(x, ids, 4), ids)
+  e = tf.exp(x - largest)
+  return e / tf.gather(tf.math.unsorted_segment_sum(e, ids, 4), ids)

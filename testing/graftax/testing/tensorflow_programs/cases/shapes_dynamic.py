@@ -12,41 +12,32 @@ _X = normal(4, 6)
 
 
 @define(_X, checks=_ALL)
-def reshape_by_shape(tf):
-  def f(x):
-    n = tf.shape(x)[0]
-    return tf.reshape(tf.reshape(x, [n, 2, 3]), [n * 2, -1])
-
-  return f
+def reshape_by_shape(tf, x):
+  n = tf.shape(x)[0]
+  return tf.reshape(tf.reshape(x, [n, 2, 3]), [n * 2, -1])
 
 
 @define(_X, checks=_ALL)
-def flatten_and_tile(tf):
-  return lambda x: tf.tile(tf.reshape(x, [-1, 1]), [1, tf.shape(x)[0]])
+def flatten_and_tile(tf, x):
+  return tf.tile(tf.reshape(x, [-1, 1]), [1, tf.shape(x)[0]])
 
 
 @define(_X, checks=_ALL)
-def mean_over_the_batch(tf):
-  return lambda x: tf.reduce_sum(x, 0) / tf.cast(tf.shape(x)[0], tf.float32) + tf.cast(tf.size(x), tf.float32)
+def mean_over_the_batch(tf, x):
+  return tf.reduce_sum(x, 0) / tf.cast(tf.shape(x)[0], tf.float32) + tf.cast(tf.size(x), tf.float32)
 
 
 @define(_X, checks=_ALL)
-def positions(tf):
-  def f(x):
-    n = tf.shape(x)[0]
-    return x + tf.cast(tf.range(n), tf.float32)[:, None] * tf.linspace(0.0, 1.0, 6)
-
-  return f
+def positions(tf, x):
+  n = tf.shape(x)[0]
+  return x + tf.cast(tf.range(n), tf.float32)[:, None] * tf.linspace(0.0, 1.0, 6)
 
 
 @define(_X, checks=_ALL)
-def causal_mask(tf):
-  def f(x):
-    n = tf.shape(x)[0]
-    mask = tf.linalg.band_part(tf.ones([n, n]), -1, 0)
-    return (mask @ x) / tf.reduce_sum(mask, 1, keepdims=True)
-
-  return f
+def causal_mask(tf, x):
+  n = tf.shape(x)[0]
+  mask = tf.linalg.band_part(tf.ones([n, n]), -1, 0)
+  return (mask @ x) / tf.reduce_sum(mask, 1, keepdims=True)
 
 
 @define(_X, checks=_ALL)
@@ -60,18 +51,15 @@ def broadcast_and_concat(tf):
 
 
 @define(_X, checks=_ALL)
-def padding_to_a_multiple(tf):
-  def f(x):
-    width = tf.shape(x)[1]
-    missing = (4 - width % 4) % 4
-    return tf.pad(x, tf.stack([[0, 0], tf.stack([0, missing])]))
-
-  return f
+def padding_to_a_multiple(tf, x):
+  width = tf.shape(x)[1]
+  missing = (4 - width % 4) % 4
+  return tf.pad(x, tf.stack([[0, 0], tf.stack([0, missing])]))
 
 
 @define(_X, checks=_ALL)
-def slices_from_the_end(tf):
-  return lambda x: (
+def slices_from_the_end(tf, x):
+  return (
     x[:, -2:],
     x[:, ::-1],
     x[:, ::2] * x[:, 1::2],
@@ -82,12 +70,9 @@ def slices_from_the_end(tf):
 
 
 @define(_X, checks=_ALL)
-def split_stack_unstack(tf):
-  def f(x):
-    a, b, c = tf.split(x, [1, 2, 3], axis=1)
-    return tf.concat([c, a, b], 1), tf.stack(tf.unstack(x, axis=1)[::-1], axis=1), tf.transpose(x)
-
-  return f
+def split_stack_unstack(tf, x):
+  a, b, c = tf.split(x, [1, 2, 3], axis=1)
+  return tf.concat([c, a, b], 1), tf.stack(tf.unstack(x, axis=1)[::-1], axis=1), tf.transpose(x)
 
 
 @define(normal(2, 3, 4), checks=("value", "jit", "grad", "vmap", "batch"))
@@ -103,31 +88,25 @@ def flatten_leading_axes(tf):
 
 
 @define(_X, checks=("value", "jit", "vmap"))
-def rank_and_broadcast_shapes(tf):
-  def f(x):
-    shape = tf.broadcast_dynamic_shape(tf.shape(x), tf.constant([2, 1, 6]))
-    return tf.ones(shape) * x, tf.rank(x), tf.reduce_prod(tf.shape(x))
-
-  return f
+def rank_and_broadcast_shapes(tf, x):
+  shape = tf.broadcast_dynamic_shape(tf.shape(x), tf.constant([2, 1, 6]))
+  return tf.ones(shape) * x, tf.rank(x), tf.reduce_prod(tf.shape(x))
 
 
 @define(_X, integers(low=1, high=4), checks=("value", "jit"))
-def rolling_by_data(tf):
-  return lambda x, n: (tf.roll(x, n, 0), tf.one_hot(n, 5), tf.sequence_mask(n, 6))
+def rolling_by_data(tf, x, n):
+  return tf.roll(x, n, 0), tf.one_hot(n, 5), tf.sequence_mask(n, 6)
 
 
 @define(_X, checks=("value", "jit", "batch"))
-def sizes_of_nothing(tf):
-  def f(x):
-    empty = x[:, :0]
-    return tf.reduce_sum(empty, 1), tf.concat([empty, x], 1), tf.reduce_max(tf.concat([empty, x[:, :1]], 1), 1)
-
-  return f
+def sizes_of_nothing(tf, x):
+  empty = x[:, :0]
+  return tf.reduce_sum(empty, 1), tf.concat([empty, x], 1), tf.reduce_max(tf.concat([empty, x[:, :1]], 1), 1)
 
 
 @define(np.arange(24, dtype=np.int32).reshape(4, 6), checks=("value", "jit", "vmap", "batch"))
-def integer_arithmetic(tf):
-  return lambda x: (
+def integer_arithmetic(tf, x):
+  return (
     x // 5,
     x % 7,
     -x // 4,

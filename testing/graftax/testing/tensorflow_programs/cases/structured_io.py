@@ -15,28 +15,28 @@ Pair = collections.namedtuple("Pair", ["first", "second"])
 
 
 @define({"b": _X, "a": _Y}, checks=_ALL)
-def dict_in_dict_out(tf):
-  return lambda d: {"z": d["a"] - d["b"], "c": {"inner": d["a"] * 2.0}, "a": d["b"]}
+def dict_in_dict_out(tf, d):
+  return {"z": d["a"] - d["b"], "c": {"inner": d["a"] * 2.0}, "a": d["b"]}
 
 
 @define(Pair(_X, _Y), checks=("value", "jit", "grad", "vmap"))
-def named_tuples(tf):
-  return lambda pair: Pair(pair.second, pair.first * pair.second)
+def named_tuples(tf, pair):
+  return Pair(pair.second, pair.first * pair.second)
 
 
 @define([_X, (_Y, [_X])], checks=_ALL)
-def lists_and_tuples(tf):
-  return lambda nested: (nested[0] + nested[1][0], [nested[1][1][0], (nested[0],)])
+def lists_and_tuples(tf, nested):
+  return nested[0] + nested[1][0], [nested[1][1][0], (nested[0],)]
 
 
 @define(_X, checks=("value", "jit", "grad"))
-def none_in_results(tf):
-  return lambda x: {"loss": tf.reduce_sum(x), "aux": None, "x": (x, None)}
+def none_in_results(tf, x):
+  return {"loss": tf.reduce_sum(x), "aux": None, "x": (x, None)}
 
 
 @define(_X, checks=_ALL)
-def the_same_tensor_twice(tf):
-  return lambda x: (x, x, tf.identity(x), [x])
+def the_same_tensor_twice(tf, x):
+  return x, x, tf.identity(x), [x]
 
 
 @define(_X, _Y, checks=("value", "jit", "grad", "vmap"))
@@ -48,12 +48,9 @@ def defaults_and_python_values(tf):
 
 
 @define({"tokens": integers(4, 3), "mask": np.ones((4, 3), bool), "weights": _X}, checks=_ALL)
-def mixed_dtypes(tf):
-  def f(batch):
-    chosen = tf.where(batch["mask"] & (batch["tokens"] > 2), batch["weights"], 0.0)
-    return {"chosen": chosen, "count": tf.math.count_nonzero(chosen, axis=1, dtype=tf.int32)}
-
-  return f
+def mixed_dtypes(tf, batch):
+  chosen = tf.where(batch["mask"] & (batch["tokens"] > 2), batch["weights"], 0.0)
+  return {"chosen": chosen, "count": tf.math.count_nonzero(chosen, axis=1, dtype=tf.int32)}
 
 
 @define(
@@ -70,5 +67,5 @@ def keras_with_named_inputs_and_outputs(tf):
 
 
 @define(_X, integers(4), checks=("value", "jit"))
-def no_floats_out(tf):
-  return lambda x, i: (tf.cast(x > 0.0, tf.uint8), i // 3, tf.argsort(x, axis=1), tf.shape(x), tf.size(i))
+def no_floats_out(tf, x, i):
+  return tf.cast(x > 0.0, tf.uint8), i // 3, tf.argsort(x, axis=1), tf.shape(x), tf.size(i)

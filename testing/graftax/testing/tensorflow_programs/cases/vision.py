@@ -95,31 +95,26 @@ def grouped_convolution(tf):
 
 
 @define(_IMAGES, checks=("value", "jit", "grad", "vmap", "batch"))
-def pooling_zoo(tf):
-  def f(x):
-    pooled = tf.nn.max_pool2d(x, 3, 2, "SAME"), tf.nn.avg_pool2d(x, 3, 2, "SAME"), tf.nn.avg_pool2d(x, 2, 2, "VALID")
-    return [*pooled, tf.nn.pool(x, [2, 2], "MAX", dilations=[2, 2])]
-
-  return f
+def pooling_zoo(tf, x):
+  pooled = tf.nn.max_pool2d(x, 3, 2, "SAME"), tf.nn.avg_pool2d(x, 3, 2, "SAME"), tf.nn.avg_pool2d(x, 2, 2, "VALID")
+  return [*pooled, tf.nn.pool(x, [2, 2], "MAX", dilations=[2, 2])]
 
 
 @define(_IMAGES, checks=("value", "jit", "vmap"))
-def pooling_with_positions(tf):
-  return lambda x: tuple(tf.nn.max_pool_with_argmax(x, 2, 2, "VALID"))
+def pooling_with_positions(tf, x):
+  return tuple(tf.nn.max_pool_with_argmax(x, 2, 2, "VALID"))
 
 
 @define(normal(2, 8, 8, 4), checks=("value", "jit", "grad", "vmap", "batch"))
-def pixel_shuffle(tf):
-  return lambda x: (
-    tf.nn.depth_to_space(x, 2) * tf.reduce_sum(tf.nn.space_to_depth(x, 2), axis=[1, 2, 3])[:, None, None, None]
-  )
+def pixel_shuffle(tf, x):
+  return tf.nn.depth_to_space(x, 2) * tf.reduce_sum(tf.nn.space_to_depth(x, 2), axis=[1, 2, 3])[:, None, None, None]
 
 
 @define(normal(1, 6, 6, 2), checks=("value", "jit", "grad"), tolerance=_LOOSE)
-def morphology(tf):
-  return lambda x: tf.nn.dilation2d(x, tf.constant(normal(2, 2, 2, seed=1)), [1, 1, 1, 1], "SAME", "NHWC", [1, 1, 1, 1])
+def morphology(tf, x):
+  return tf.nn.dilation2d(x, tf.constant(normal(2, 2, 2, seed=1)), [1, 1, 1, 1], "SAME", "NHWC", [1, 1, 1, 1])
 
 
 @define(_IMAGES, checks=("value", "jit", "grad", "vmap", "batch"), tolerance=_LOOSE)
-def extracted_patches(tf):
-  return lambda x: tf.image.extract_patches(x, [1, 3, 3, 1], [1, 2, 2, 1], [1, 1, 1, 1], "SAME")
+def extracted_patches(tf, x):
+  return tf.image.extract_patches(x, [1, 3, 3, 1], [1, 2, 2, 1], [1, 1, 1, 1], "SAME")

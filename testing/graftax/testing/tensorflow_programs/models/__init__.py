@@ -1,5 +1,5 @@
 """The models, one module for each domain.
 
-Each module has a `define` (`Collector`). The functions that it collects are called with the `tensorflow` module and
-return the model's function, which holds its weights.
+Each module has a `define` (`Collector`). A function of the `tensorflow` module, `Layers` and inputs is a model; one of
+the `tensorflow` module alone returns the model's function, which holds its weights.
 """
