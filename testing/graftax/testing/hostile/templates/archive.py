@@ -148,18 +148,10 @@ def pax_records(draw: Draw, box: Box) -> Attempt:
   members = _model_members(box)
   for member, _ in members:
     key = draw.pick(
-      [
-        "path",
-        "size",
-        "linkpath",
-        "mtime",
-        "GNU.sparse.size",
-        "GNU.sparse.major",
-        "GNU.sparse.map",
-        "GNU.sparse.realsize",
-        "charset",
-        "hdrcharset",
-      ]
+      (
+        "path size linkpath mtime GNU.sparse.size GNU.sparse.major GNU.sparse.map GNU.sparse.realsize charset "
+        "hdrcharset"
+      ).split()
     )
     member.pax_headers = {
       key: draw.pick(

@@ -88,25 +88,9 @@ def _field(number: int, draw: Draw, box: Box) -> Attempt:
 
 
 _FIELDS = (
-  "version",
-  "name",
-  "in_tree",
-  "in_avals",
-  "out_tree",
-  "out_avals",
-  "nr_devices",
-  "in_shardings",
-  "out_shardings",
-  "platforms",
-  "ordered_effects",
-  "unordered_effects",
-  "disabled_checks",
-  "module",
-  "calling_convention",
-  "module_kept_args",
-  "uses_global_constants",
-  "vjp",
-)
+  "version name in_tree in_avals out_tree out_avals nr_devices in_shardings out_shardings platforms ordered_effects "
+  "unordered_effects disabled_checks module calling_convention module_kept_args uses_global_constants vjp"
+).split()
 family(_KIND, {f"field_{name}": i for i, name in enumerate(_FIELDS)}, _field)
 
 

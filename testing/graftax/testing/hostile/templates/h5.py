@@ -213,14 +213,7 @@ def legacy(draw: Draw, box: Box, file: Any) -> None:
 @_file()
 def wrong_places(draw: Draw, box: Box, file: Any) -> None:
   place = draw.pick(
-    [
-      "layers",
-      "layers/dense",
-      "layers/dense/vars",
-      "layers/dense/vars/0/1",
-      "vars/0",
-      "_layer_checkpoint_dependencies/a/vars/0",
-    ]
+    "layers layers/dense layers/dense/vars layers/dense/vars/0/1 vars/0 _layer_checkpoint_dependencies/a/vars/0".split()
   )
   file[place] = _VALUES if draw.chance(0.7) else np.float32(1)
   if draw.chance(0.4):

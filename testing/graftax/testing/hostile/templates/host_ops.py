@@ -1,5 +1,6 @@
 """Ops that run on the host: images, audio, compressed data, texts, regular expressions, tables."""
 
+import dataclasses
 import gzip
 import io
 import struct
@@ -289,26 +290,34 @@ def joins_that_multiply(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "out")
 
 
-def _with_constants(
-  row: tuple[str, Callable[[Draw], Sequence[Any]], Callable[[Draw], Mapping[str, Any]], str], draw: Draw, box: Box
-) -> Attempt:
-  op, values, attrs, output = row
-  given, found = values(draw), attrs(draw)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _TextOp:
+  """An op of the input, and of constants: its name, what draws its attributes and the constants, and its output."""
+
+  op: str
+  attrs: Callable[[Draw], Mapping[str, Any]] = lambda draw: {}
+  constants: Callable[[Draw], Sequence[Any]] = lambda draw: []
+  output: str = "made"
+
+
+def _with_constants(row: _TextOp, draw: Draw, box: Box) -> Attempt:
+  given, found = row.constants(draw), row.attrs(draw)
 
   def build(nodes: Any) -> None:
-    names = ["x"]
     for i, value in enumerate(given):
       const(nodes, f"c{i}", value)
-      names.append(f"c{i}")
-    add(nodes, "made", op, *names, **found)
+    add(nodes, "made", row.op, "x", *(f"c{i}" for i in range(len(given))), **found)
 
-  return _attempt(
-    box, build, output, x=_text(draw.pick(["a b", "", "\0", "é\udcff", "1e999", "a" * 5000, "aGk", "-1"]), "c")
-  )
+  text = draw.pick(["a b", "", "\0", "é\udcff", "1e999", "a" * 5000, "aGk", "-1"])
+  return _attempt(box, build, row.output, x=_text(text, "c"))
 
 
 def _position(draw: Draw) -> np.ndarray:
   return np.array(draw.pick([0, 1, -1, 5, (1 << 31) - 1, -(1 << 31)]), np.int32)
+
+
+def _separator(draw: Draw, *texts: str) -> np.ndarray:
+  return np.array(draw.pick(texts), object)
 
 
 _KEYS: Sequence[list[int]] = ([1, 2], [1], [], [1, 2, 3], [-1, 1 << 62])
@@ -339,41 +348,24 @@ def _unicode(draw: Draw) -> dict[str, Any]:
   }
 
 
-_TEXT_OPS: dict[str, tuple[str, Callable[[Draw], Sequence[Any]], Callable[[Draw], Mapping[str, Any]], str]] = {
-  "hash_strong": (
-    "StringToHashBucketStrong",
-    lambda d: [],
-    lambda d: {"num_buckets": d.size(10), "key": list(d.pick(_KEYS))},
-    "made",
+_TEXT_OPS = {
+  "hash_strong": _TextOp("StringToHashBucketStrong", lambda d: {"num_buckets": d.size(10), "key": list(d.pick(_KEYS))}),
+  "hash_fast": _TextOp("StringToHashBucketFast", lambda d: {"num_buckets": d.size(10)}),
+  "hash_bucket": _TextOp("StringToHashBucket", lambda d: {"num_buckets": d.size(10)}),
+  "substrings": _TextOp("Substr", lambda d: {"T": _I, "unit": d.pick(_UNITS)}, lambda d: [_position(d), _position(d)]),
+  "lengths": _TextOp("StringLength", lambda d: {"unit": d.pick(_UNITS)}),
+  "lower": _TextOp("StringLower", lambda d: {"encoding": d.pick([b"", b"utf-8", b"x", b"\xff"])}),
+  "split": _TextOp(
+    "StringSplitV2", lambda d: {"maxsplit": d.size(-1)}, lambda d: [_separator(d, "", " ", "\0", "ab")], "made:1"
   ),
-  "hash_fast": ("StringToHashBucketFast", lambda d: [], lambda d: {"num_buckets": d.size(10)}, "made"),
-  "hash_bucket": ("StringToHashBucket", lambda d: [], lambda d: {"num_buckets": d.size(10)}, "made"),
-  "substrings": ("Substr", lambda d: [_position(d), _position(d)], lambda d: {"T": _I, "unit": d.pick(_UNITS)}, "made"),
-  "lengths": ("StringLength", lambda d: [], lambda d: {"unit": d.pick(_UNITS)}, "made"),
-  "lower": ("StringLower", lambda d: [], lambda d: {"encoding": d.pick([b"", b"utf-8", b"x", b"\xff"])}, "made"),
-  "split": (
-    "StringSplitV2",
-    lambda d: [np.array(d.pick(["", " ", "\0", "ab"]), object)],
-    lambda d: {"maxsplit": d.size(-1)},
-    "made:1",
+  "split_v1": _TextOp(
+    "StringSplit", lambda d: {"skip_empty": True}, lambda d: [_separator(d, " ", "", "abc")], "made:1"
   ),
-  "split_v1": (
-    "StringSplit",
-    lambda d: [np.array(d.pick([" ", "", "abc"]), object)],
-    lambda d: {"skip_empty": True},
-    "made:1",
-  ),
-  "numbers": (
-    "StringToNumber",
-    lambda d: [],
-    lambda d: {"out_type": d.pick([_F, _I, _L, DType.DOUBLE, _S, DType.BOOL])},
-    "made",
-  ),
-  "base64": ("DecodeBase64", lambda d: [], lambda d: {}, "made"),
-  "base64_encode": ("EncodeBase64", lambda d: [], lambda d: {"pad": d.chance(0.5)}, "made"),
-  "ngrams": (
+  "numbers": _TextOp("StringToNumber", lambda d: {"out_type": d.pick([_F, _I, _L, DType.DOUBLE, _S, DType.BOOL])}),
+  "base64": _TextOp("DecodeBase64"),
+  "base64_encode": _TextOp("EncodeBase64", lambda d: {"pad": d.chance(0.5)}),
+  "ngrams": _TextOp(
     "StringNGrams",
-    lambda d: [np.array(d.pick([[0, 1, 2], [0, 9], [0, -1, 2], [], [2, 0], [0, 1 << 40]]), np.int64)],
     lambda d: {
       "ngram_widths": d.pick([[2], [0], [-1], [1 << 30], [2] * 3000]),
       "separator": b" ",
@@ -383,38 +375,23 @@ _TEXT_OPS: dict[str, tuple[str, Callable[[Draw], Sequence[Any]], Callable[[Draw]
       "preserve_short_sequences": d.chance(0.5),
       "Tsplits": _L,
     },
-    "made",
+    lambda d: [np.array(d.pick([[0, 1, 2], [0, 9], [0, -1, 2], [], [2, 0], [0, 1 << 40]]), np.int64)],
   ),
-  "format": (
+  "format": _TextOp(
     "StringFormat",
-    lambda d: [],
     lambda d: {
       "T": [_S],
       "template": d.pick([b"%s", b"{}{}", b"{0.__class__}", b""]),
       "placeholder": d.pick([b"%s", b"{}", b""]),
       "summarize": d.size(3),
     },
-    "made",
   ),
-  "unicode_decode": ("UnicodeDecode", lambda d: [], _unicode, "made:1"),
-  "unicode_offsets": ("UnicodeDecodeWithOffsets", lambda d: [], _unicode, "made:1"),
-  "transcode": (
-    "UnicodeTranscode",
-    lambda d: [],
-    lambda d: {**_unicode(d), "output_encoding": d.pick(_ENCODINGS)},
-    "made",
-  ),
-  "normalize": (
-    "NormalizeUTF8",
-    lambda d: [],
-    lambda d: {"normalization_form": d.pick([b"NFKC", b"x", b"", b"nfc"])},
-    "made",
-  ),
-  "regex_split": (
-    "RegexSplitWithOffsets",
-    lambda d: [np.array(d.pick(_PATTERNS), object), np.array(d.pick(_PATTERNS), object)],
-    lambda d: {},
-    "made:1",
+  "unicode_decode": _TextOp("UnicodeDecode", _unicode, output="made:1"),
+  "unicode_offsets": _TextOp("UnicodeDecodeWithOffsets", _unicode, output="made:1"),
+  "transcode": _TextOp("UnicodeTranscode", lambda d: {**_unicode(d), "output_encoding": d.pick(_ENCODINGS)}),
+  "normalize": _TextOp("NormalizeUTF8", lambda d: {"normalization_form": d.pick([b"NFKC", b"x", b"", b"nfc"])}),
+  "regex_split": _TextOp(
+    "RegexSplitWithOffsets", constants=lambda d: [_separator(d, *_PATTERNS), _separator(d, *_PATTERNS)], output="made:1"
   ),
 }
 family(_KIND, _TEXT_OPS, _with_constants)

@@ -134,17 +134,10 @@ def read_file_in_a_branch(draw: Draw, box: Box) -> Attempt:
 @template(_KIND)
 def other_file_ops(draw: Draw, box: Box) -> Attempt:
   op = draw.pick(
-    [
-      "MatchingFiles",
-      "WholeFileReaderV2",
-      "TextLineDataset",
-      "FixedLengthRecordDataset",
-      "TFRecordDataset",
-      "RestoreV2",
-      "Restore",
-      "LoadAndRemapMatrix",
-      "ReadFile",
-    ]
+    (
+      "MatchingFiles WholeFileReaderV2 TextLineDataset FixedLengthRecordDataset TFRecordDataset RestoreV2 Restore "
+      "LoadAndRemapMatrix ReadFile"
+    ).split()
   )
 
   def build(graph: schema.GraphDef, path: str) -> None:

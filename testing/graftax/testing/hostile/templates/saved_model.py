@@ -457,18 +457,7 @@ def missing_attributes(draw: Draw, model: schema.SavedModel) -> None:
 @_edit()
 def unknown_ops(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
-  ops = [
-    "PyFunc",
-    "EagerPyFunc",
-    "NoSuchOp",
-    "SaveV2",
-    "RestoreV2",
-    "WriteFile",
-    "Placeholder",
-    "_Arg",
-    "_Retval",
-    "Abort",
-  ]
+  ops = "PyFunc EagerPyFunc NoSuchOp SaveV2 RestoreV2 WriteFile Placeholder _Arg _Retval Abort".split()
   draw.pick(list(function.node_def)).op = draw.name("Relu", *ops)
 
 
@@ -589,14 +578,7 @@ def stripped_op_list(draw: Draw, model: schema.SavedModel) -> None:
 @_edit()
 def collections(draw: Draw, model: schema.SavedModel) -> None:
   name = draw.pick(
-    [
-      "variables",
-      "trainable_variables",
-      "saved_model_main_op",
-      "legacy_init_op",
-      "table_initializer",
-      "saved_model_assets",
-    ]
+    "variables trainable_variables saved_model_main_op legacy_init_op table_initializer saved_model_assets".split()
   )
   collection = _meta(model).collection_def[name]
   kind = draw.pick(["node_list", "bytes_list", "int64_list", "any_list"])

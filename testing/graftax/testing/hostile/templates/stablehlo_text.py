@@ -10,22 +10,8 @@ from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, 
 from graftax.xla_call_module import Module
 
 _KIND = "stablehlo_text"
-_TYPES = (
-  "f32",
-  "f64",
-  "i32",
-  "i64",
-  "i1",
-  "ui8",
-  "bf16",
-  "f16",
-  "complex<f32>",
-  "i4",
-  "f8E4M3FN",
-  "i128",
-  "index",
-  "!stablehlo.token",
-)
+_TYPES = "f32 f64 i32 i64 i1 ui8 bf16 f16 complex<f32> i4 f8E4M3FN i128 index !stablehlo.token".split()
+_M, _V, _I = "tensor<4x4xf32>", "tensor<4xf32>", "tensor<i32>"
 MakeText = Callable[[Draw], str]
 
 
@@ -41,11 +27,16 @@ def main(body: str, arguments: str = "%x: tensor<4xf32>", results: str = "tensor
   return f"module @m {{\n  func.func public @main({arguments}) -> ({results}) {{\n{body}\n  }}\n{others}\n}}\n"
 
 
+def _of_one_op(op: str, kind: str, before: str = "", arguments: str = "%x: tensor<4xf32>", others: str = "") -> str:
+  """Returns a module whose function returns the result of an op of this type."""
+  return main(f"{before}    %0 = {op}\n    return %0 : {kind}", arguments, kind, others)
+
+
 def _size(draw: Draw, honest: int = 4) -> int:
   return draw.size(honest)
 
 
-def _body(expectation: Expectation) -> Callable[[MakeText], MakeText]:
+def _body(expectation: Expectation = "typed") -> Callable[[MakeText], MakeText]:
   """Registers a template whose function returns the text of a module."""
   return template_of(_KIND, lambda make_text, draw, box: text_attempt(draw, box, make_text(draw), expectation))
 
@@ -59,10 +50,10 @@ def honest(draw: Draw) -> str:
   return main(_ADD)
 
 
-@_body("typed")
+@_body()
 def types(draw: Draw) -> str:
   kind = f"tensor<{draw.pick(['4x', '', '0x', '?x', '*x', '-1x', '99999999999999999999x', '4x4294967296x'])}{draw.pick(_TYPES)}>"
-  return main(f"    %0 = stablehlo.add %x, %x : {kind}\n    return %0 : {kind}", f"%x: {kind}", kind)
+  return _of_one_op(f"stablehlo.add %x, %x : {kind}", kind, arguments=f"%x: {kind}")
 
 
 @_body("refused")
@@ -73,7 +64,7 @@ def types_that_differ(draw: Draw) -> str:
   )
 
 
-@_body("typed")
+@_body()
 def constants(draw: Draw) -> str:
   values = [
     "1.0",
@@ -89,17 +80,14 @@ def constants(draw: Draw) -> str:
     "true",
     "[1.0, 2.0]",
   ]
-  shape = draw.pick(["4xf32", f"{abs(_size(draw))}xf32", "4xi1", "4xi64", "1099511627776xf32"])
-  return main(
-    f"    %0 = stablehlo.constant dense<{draw.pick(values)}> : tensor<{shape}>\n    return %0 : tensor<{shape}>",
-    results=f"tensor<{shape}>",
-  )
+  kind = f"tensor<{draw.pick(['4xf32', f'{abs(_size(draw))}xf32', '4xi1', '4xi64', '1099511627776xf32'])}>"
+  return _of_one_op(f"stablehlo.constant dense<{draw.pick(values)}> : {kind}", kind)
 
 
-@_body("typed")
+@_body()
 def resources(draw: Draw) -> str:
   data = draw.pick(["0x04000000" + "00" * 16, "0x", "0x04000000", "0xFFFFFFFF00", "zz", "0x00000000" + "11" * 16])
-  text = main("    %0 = stablehlo.constant dense_resource<r> : tensor<4xf32>\n    return %0 : tensor<4xf32>")
+  text = _of_one_op(f"stablehlo.constant dense_resource<r> : {_V}", _V)
   return f'{text}\n{{-# dialect_resources: {{ builtin: {{ {draw.pick(["r", "q"])}: "{data}" }} }} #-}}\n'
 
 
@@ -129,17 +117,14 @@ def _large(make: Callable[[int], str], draw: Draw, box: Box) -> Attempt:
 family(_KIND, _LARGE, _large)
 
 
-@_body("typed")
+@_body()
 def slices(draw: Draw) -> str:
   a, b, c = _size(draw, 0), _size(draw, 4), _size(draw, 1)
-  n = draw.pick([4, 3, 0])
-  return main(
-    f"    %0 = stablehlo.slice %x [{a}:{b}:{c}] : (tensor<4xf32>) -> tensor<{n}xf32>\n    return %0 : tensor<{n}xf32>",
-    results=f"tensor<{n}xf32>",
-  )
+  kind = f"tensor<{draw.pick([4, 3, 0])}xf32>"
+  return _of_one_op(f"stablehlo.slice %x [{a}:{b}:{c}] : ({_V}) -> {kind}", kind)
 
 
-@_body("typed")
+@_body()
 def gathers(draw: Draw) -> str:
   numbers = (
     f"offset_dims = [{_size(draw, 0)}], collapsed_slice_dims = [{draw.pick(['', '0', '5', '-1'])}], "
@@ -152,7 +137,7 @@ def gathers(draw: Draw) -> str:
   )
 
 
-@_body("typed")
+@_body()
 def scatters(draw: Draw) -> str:
   numbers = f"update_window_dims = [{draw.pick(['', '0', '9', '-1'])}], inserted_window_dims = [{_size(draw, 0)}], scatter_dims_to_operand_dims = [{_size(draw, 0)}], index_vector_dim = {_size(draw, 1)}"
   return main(
@@ -163,7 +148,7 @@ def scatters(draw: Draw) -> str:
   )
 
 
-@_body("typed")
+@_body()
 def windows(draw: Draw) -> str:
   attributes = f"window_dimensions = array<i64: {_size(draw, 2)}>, window_strides = array<i64: {_size(draw, 1)}>, window_dilations = array<i64: {_size(draw, 1)}>, base_dilations = array<i64: {_size(draw, 1)}>"
   padding = f"padding = dense<[[{_size(draw, 0)}, {_size(draw, 0)}]]> : tensor<1x2xi64>"
@@ -177,7 +162,7 @@ def windows(draw: Draw) -> str:
   )
 
 
-@_body("typed")
+@_body()
 def convolutions(draw: Draw) -> str:
   window = f"stride = [{_size(draw, 1)}], pad = [[{_size(draw, 0)}, 0]], lhs_dilate = [{_size(draw, 1)}], rhs_dilate = [{_size(draw, 1)}]"
   return main(
@@ -189,16 +174,13 @@ def convolutions(draw: Draw) -> str:
   )
 
 
-@_body("typed")
+@_body()
 def dots(draw: Draw) -> str:
   dims = f"batching_dims = [{draw.pick(['', '0', '-1'])}] x [{draw.pick(['', '0', '7'])}], contracting_dims = [{_size(draw, 0)}] x [{_size(draw, 0)}]"
-  return main(
-    f"    %0 = stablehlo.dot_general %x, %x, {dims} : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>\n    return %0 : tensor<f32>",
-    results="tensor<f32>",
-  )
+  return _of_one_op(f"stablehlo.dot_general %x, %x, {dims} : ({_V}, {_V}) -> tensor<f32>", "tensor<f32>")
 
 
-@_body("typed")
+@_body()
 def sorts(draw: Draw) -> str:
   compare = draw.pick(
     [
@@ -223,14 +205,14 @@ def _while(limit: str, step: int, before: str = "0") -> str:
   )
 
 
-@_body("typed")
+@_body()
 def loops(draw: Draw) -> str:
   # A loop that runs long is what its caller asked for; one that never runs costs nothing.
   step = draw.pick([1, -1, 0, 1 << 30])
   return main(_while(draw.pick(["3", "0", "-5"]), step if step == 1 else 1, draw.pick(["0", "3", "2147483647"])))
 
 
-@_body("typed")
+@_body()
 def loops_of_known_length(draw: Draw) -> str:
   # The counter can be walked while tracing, the body must not be.
   return main(_while(draw.pick(["3", "1000000"]), draw.pick([1, 7])))
@@ -243,41 +225,39 @@ def functions_that_call_themselves(draw: Draw) -> str:
     f"  func.func private @{name}(%x: tensor<4xf32>) -> tensor<4xf32> {{\n    %0 = call @{callee}(%x) : (tensor<4xf32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>\n  }}"
     for name, callee in ([("f", "f")] if names[1] == "f" else [("f", "g"), ("g", "f")])
   )
-  return main("    %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>", others=bodies)
+  return _of_one_op(f"call @f(%x) : ({_V}) -> {_V}", _V, others=bodies)
 
 
-@_body("typed")
+def _chain(depth: int, body: Callable[[int], str]) -> str:
+  """Returns a module with functions `f0`, a sine, and `f1`, ..., whose body makes `%0` with the function before."""
+  bodies = [f"    %0 = stablehlo.sine %x : {_V}\n", *map(body, range(1, depth))]
+  functions = [
+    f"  func.func private @f{i}(%x: {_V}) -> {_V} {{\n{b}    return %0 : {_V}\n  }}" for i, b in enumerate(bodies)
+  ]
+  return _of_one_op(f"call @f{depth - 1}(%x) : ({_V}) -> {_V}", _V, others="\n".join(functions))
+
+
+@_body()
 def functions_that_call_two_each(draw: Draw) -> str:
-  depth = draw.pick([3, 25, 60])
-  one = "tensor<4xf32>"
-  functions = [
-    f"  func.func private @f0(%x: {one}) -> {one} {{\n    %0 = stablehlo.sine %x : {one}\n    return %0 : {one}\n  }}"
-  ]
-  for i in range(1, depth):
-    functions.append(
-      f"  func.func private @f{i}(%x: {one}) -> {one} {{\n    %0 = call @f{i - 1}(%x) : ({one}) -> {one}\n"
-      f"    %1 = call @f{i - 1}(%0) : ({one}) -> {one}\n    return %1 : {one}\n  }}"
-    )
-  return main(f"    %0 = call @f{depth - 1}(%x) : ({one}) -> {one}\n    return %0 : {one}", others="\n".join(functions))
+  def body(i: int) -> str:
+    return f"    %s = call @f{i - 1}(%x) : ({_V}) -> {_V}\n    %0 = call @f{i - 1}(%s) : ({_V}) -> {_V}\n"
+
+  return _chain(draw.pick([3, 25, 60]), body)
 
 
-@_body("typed")
+@_body()
 def cases_that_call_two_each(draw: Draw) -> str:
-  depth, one = draw.pick([3, 25, 40]), "tensor<4xf32>"
-  functions = [
-    f"  func.func private @f0(%x: {one}) -> {one} {{\n    %0 = stablehlo.sine %x : {one}\n    return %0 : {one}\n  }}"
-  ]
-  for i in range(1, depth):
-    branch = f"      %b = func.call @f{i - 1}(%x) : ({one}) -> {one}\n      stablehlo.return %b : {one}\n"
-    functions.append(
-      f"  func.func private @f{i}(%x: {one}) -> {one} {{\n    %s = stablehlo.slice %x [0:1] : ({one}) -> tensor<1xf32>\n"
-      "    %r = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32>\n    %i = stablehlo.convert %r : (tensor<f32>) -> tensor<i32>\n"
-      f'    %0 = "stablehlo.case"(%i) ({{\n{branch}    }}, {{\n{branch}    }}) : (tensor<i32>) -> {one}\n    return %0 : {one}\n  }}'
+  def body(i: int) -> str:
+    branch = f"      %b = func.call @f{i - 1}(%x) : ({_V}) -> {_V}\n      stablehlo.return %b : {_V}\n"
+    return (
+      f"    %s = stablehlo.slice %x [0:1] : ({_V}) -> tensor<1xf32>\n    %r = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32>\n"
+      f'    %i = stablehlo.convert %r : (tensor<f32>) -> tensor<i32>\n    %0 = "stablehlo.case"(%i) ({{\n{branch}    }}, {{\n{branch}    }}) : (tensor<i32>) -> {_V}\n'
     )
-  return main(f"    %0 = call @f{depth - 1}(%x) : ({one}) -> {one}\n    return %0 : {one}", others="\n".join(functions))
+
+  return _chain(draw.pick([3, 25, 40]), body)
 
 
-@_body("typed")
+@_body()
 def regions_deep(draw: Draw) -> str:
   depth = draw.pick([3, 60, 400, 5000])
   one = "tensor<4xf32>"
@@ -290,52 +270,49 @@ def regions_deep(draw: Draw) -> str:
   return main(f"{text}    return %c0 : {one}")
 
 
-@_body("typed")
+@_body()
 def types_deep(draw: Draw) -> str:
   depth = draw.pick([2, 100, 10_000])
   kind = "tuple<" * depth + "tensor<4xf32>" + ">" * (depth if draw.chance(0.8) else depth - 1)
   return main("    return %x : tensor<4xf32>", f"%x: tensor<4xf32>, %y: {kind}")
 
 
-@_body("typed")
+@_body()
 def attributes_deep(draw: Draw) -> str:
   depth = draw.pick([2, 200, 20_000])
   return main(_ADD).replace("module @m", f"module @m attributes {{a = {'[' * depth}{']' * depth}}}")
 
 
-@_body("typed")
+@_body()
 def names_of_functions(draw: Draw) -> str:
   name = draw.lie("main", "", "other", "main ", "x" * 70_000, "..", "\\00")
   return main(_ADD).replace("@main", f'@"{name}"')
 
 
-@_body("typed")
+@_body()
 def functions_without_body(draw: Draw) -> str:
-  return main(
-    "    %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>",
-    others=f"  func.func private @{draw.pick(['f', 'g'])}(tensor<4xf32>) -> tensor<4xf32>",
+  return _of_one_op(
+    f"call @f(%x) : ({_V}) -> {_V}", _V, others=f"  func.func private @{draw.pick(['f', 'g'])}({_V}) -> {_V}"
   )
 
 
-@_body("typed")
+@_body()
 def dynamic_shapes(draw: Draw) -> str:
   sizes = ", ".join(str(_size(draw, 4)) for _ in range(draw.pick([1, 2])))
   count = sizes.count(",") + 1
   op = draw.pick(["dynamic_iota", "dynamic_broadcast_in_dim", "dynamic_reshape"])
-  kind = draw.pick(["?xf32", "4xf32", "?x?xf32"])
+  kind = f"tensor<{draw.pick(['?xf32', '4xf32', '?x?xf32'])}>"
   operands = {"dynamic_iota": "%s", "dynamic_broadcast_in_dim": "%x, %s", "dynamic_reshape": "%x, %s"}[op]
   types = {"dynamic_iota": "(tensor<{0}xi64>)"}.get(op, "(tensor<4xf32>, tensor<{0}xi64>)").format(count)
   extra = {
     "dynamic_iota": " {iota_dimension = 0 : i64}",
     "dynamic_broadcast_in_dim": " {broadcast_dimensions = array<i64: 0>}",
   }.get(op, "")
-  return main(
-    f'    %s = stablehlo.constant dense<[{sizes}]> : tensor<{count}xi64>\n    %0 = "stablehlo.{op}"({operands}){extra} : {types} -> tensor<{kind}>\n    return %0 : tensor<{kind}>',
-    results=f"tensor<{kind}>",
-  )
+  before = f"    %s = stablehlo.constant dense<[{sizes}]> : tensor<{count}xi64>\n"
+  return _of_one_op(f'"stablehlo.{op}"({operands}){extra} : {types} -> {kind}', kind, before)
 
 
-@_body("typed")
+@_body()
 def polymorphic_arguments(draw: Draw) -> str:
   size = draw.pick(["?", "?", "4"])
   return main(
@@ -347,7 +324,7 @@ def polymorphic_arguments(draw: Draw) -> str:
   )
 
 
-@_body("typed")
+@_body()
 def donated_arguments(draw: Draw) -> str:
   attribute = draw.pick(
     [
@@ -362,7 +339,7 @@ def donated_arguments(draw: Draw) -> str:
   return main(_ADD, f"%x: tensor<4xf32> {{{attribute}}}")
 
 
-@_body("typed")
+@_body()
 def shardings(draw: Draw) -> str:
   mesh = f'  sdy.mesh @mesh = <["a"={_size(draw, 2)}]>'
   text = draw.pick(
@@ -376,79 +353,28 @@ def shardings(draw: Draw) -> str:
       "{maximal device=-5}",
     ]
   )
-  call = f'    %0 = stablehlo.custom_call @Sharding(%x) {{mhlo.sharding = "{text}"}} : (tensor<4xf32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>'
-  return main(call, others=mesh)
+  call = f'stablehlo.custom_call @Sharding(%x) {{mhlo.sharding = "{text}"}} : ({_V}) -> {_V}'
+  return _of_one_op(call, _V, others=mesh)
 
 
 _TARGETS = (
-  *(
-    "lapack_sgeqp3_ffi",
-    "lapack_spotrf_ffi",
-    "lapack_sgetrf_ffi",
-    "lapack_ssyevd_ffi",
-    "lapack_sgesdd_ffi",
-    "lapack_strsm_ffi",
-  ),
-  *(
-    "lapack_sgeqrf_ffi",
-    "lapack_sorgqr_ffi",
-    "lapack_sgehrd_ffi",
-    "lapack_sgees_ffi",
-    "lapack_ssytrd_ffi",
-    "lapack_sgtsv_ffi",
-  ),
-  *(
-    "cpu_csr_sparse_dense_ffi",
-    "xla_ffi_python_cpu_callback",
-    "xla_python_cpu_callback",
-    "xla_ffi_partitioned_python_cpu_callback",
-  ),
-  *(
-    "cu_threefry2x32_ffi",
-    "ducc_fft",
-    "dynamic_ducc_fft",
-    "TopK",
-    "mhlo.topk",
-    "Eigh",
-    "Qr",
-    "ProductOfElementaryHouseholderReflectors",
-  ),
-  *(
-    "tf.call_tf_function",
-    "annotate_device_placement",
-    "shape_assertion",
-    "stablehlo.dynamic_top_k",
-    "SPMDFullToShardShape",
-    "nothing",
-  ),
-  *(
-    "__gpu$xla.gpu.triton",
-    "blas_strsm",
-    "lapack_sgetrf",
-    "SliceToDynamic",
-    "PadToStatic",
-    "check.eq",
-    "AllocateBuffer",
-    "cholesky_f32",
-  ),
-)
+  "lapack_sgeqp3_ffi lapack_spotrf_ffi lapack_sgetrf_ffi lapack_ssyevd_ffi lapack_sgesdd_ffi lapack_strsm_ffi "
+  "lapack_sgeqrf_ffi lapack_sorgqr_ffi lapack_sgehrd_ffi lapack_sgees_ffi lapack_ssytrd_ffi lapack_sgtsv_ffi "
+  "cpu_csr_sparse_dense_ffi xla_ffi_python_cpu_callback xla_python_cpu_callback "
+  "xla_ffi_partitioned_python_cpu_callback cu_threefry2x32_ffi ducc_fft dynamic_ducc_fft TopK mhlo.topk Eigh Qr "
+  "ProductOfElementaryHouseholderReflectors tf.call_tf_function annotate_device_placement shape_assertion "
+  "stablehlo.dynamic_top_k SPMDFullToShardShape nothing __gpu$xla.gpu.triton blas_strsm lapack_sgetrf SliceToDynamic "
+  "PadToStatic check.eq AllocateBuffer cholesky_f32"
+).split()
 
 
-@_body("typed")
+@_body()
 def custom_calls(draw: Draw) -> str:
   target = draw.pick(_TARGETS)
-  kinds = [
-    "tensor<4x4xf32>",
-    "tensor<4xf32>",
-    "tensor<1xf32>",
-    "tensor<f32>",
-    "tensor<i32>",
-    "tensor<4xi32>",
-    "tensor<0xf32>",
-    "tensor<4x4xf64>",
-    "tensor<64x64xf32>",
-    "tensor<ui8>",
-  ]
+  kinds = (
+    "tensor<4x4xf32> tensor<4xf32> tensor<1xf32> tensor<f32> tensor<i32> tensor<4xi32> tensor<0xf32> tensor<4x4xf64> "
+    "tensor<64x64xf32> tensor<ui8>"
+  ).split()
   count = draw.integer(0, 4)
   operands = [draw.pick(kinds) for _ in range(count)]
   results = [draw.pick(kinds) for _ in range(draw.integer(0, 4))]
@@ -483,16 +409,10 @@ def custom_calls(draw: Draw) -> str:
 def _kernel(row: tuple[list[str], list[str], str], draw: Draw, box: Box) -> Attempt:
   """A call of a kernel by its right name, with one operand, result or attribute of another type or size."""
   operands, results, attributes = row
-  kinds = [
-    "tensor<1xf32>",
-    "tensor<f32>",
-    "tensor<1500xi32>",
-    "tensor<0xf32>",
-    "tensor<4x4xf64>",
-    "tensor<2x2xf32>",
-    "tensor<64x64xf32>",
-    "tensor<i32>",
-  ]
+  kinds = (
+    "tensor<1xf32> tensor<f32> tensor<1500xi32> tensor<0xf32> tensor<4x4xf64> tensor<2x2xf32> tensor<64x64xf32> "
+    "tensor<i32>"
+  ).split()
   given = [draw.lie(kind, *kinds, probability=0.3) for kind in operands]
   made = [draw.lie(kind, *kinds, probability=0.4) for kind in results]
   constants = "".join(
@@ -513,7 +433,6 @@ def _kernel(row: tuple[list[str], list[str], str], draw: Draw, box: Box) -> Atte
   return text_attempt(draw, box, text)
 
 
-_M, _V, _I = "tensor<4x4xf32>", "tensor<4xf32>", "tensor<i32>"
 _KERNELS = {
   "kernel_geqp3": ([_M, "tensor<4xi32>"], [_M, "tensor<4xi32>", _V], "lapack_sgeqp3_ffi "),
   "kernel_potrf": ([_M], [_M, _I], "lapack_spotrf_ffi uplo = 76 : ui8"),
@@ -544,18 +463,16 @@ _KERNELS = {
 family(_KIND, _KERNELS, _kernel)
 
 
-@_body("typed")
+@_body()
 def composites(draw: Draw) -> str:
   name = draw.pick(["chlo.top_k", "chlo.asin", "odml.scaled_dot_product_attention", "x", ""])
   decomposition = draw.pick(["@f", "@main", "@nothing"])
-  one = "tensor<4xf32>"
-  return main(
-    f'    %0 = stablehlo.composite "{name}" %x {{composite_attributes = {{k = {_size(draw, 2)} : i64}}, decomposition = {decomposition}, version = {draw.pick([1, -1])} : i32}} : ({one}) -> {one}\n    return %0 : {one}',
-    others=f"  func.func private @f(%x: {one}) -> {one} {{\n    return %x : {one}\n  }}",
-  )
+  attributes = f"composite_attributes = {{k = {_size(draw, 2)} : i64}}, decomposition = {decomposition}, version = {draw.pick([1, -1])} : i32"
+  others = f"  func.func private @f(%x: {_V}) -> {_V} {{\n    return %x : {_V}\n  }}"
+  return _of_one_op(f'stablehlo.composite "{name}" %x {{{attributes}}} : ({_V}) -> {_V}', _V, others=others)
 
 
-@_body("typed")
+@_body()
 def other_dialects(draw: Draw) -> str:
   line = draw.pick(
     [
@@ -567,10 +484,10 @@ def other_dialects(draw: Draw) -> str:
       '"tf.ReadFile"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
     ]
   )
-  return main(f"    %0 = {line}\n    return %0 : tensor<4xf32>")
+  return _of_one_op(line, _V)
 
 
-@_body("typed")
+@_body()
 def collectives(draw: Draw) -> str:
   groups = draw.pick(["[[0]]", "[[0, 1]]", "[[-1]]", "[[0, 0]]", "[[9999999]]"])
   op = draw.pick(["all_gather", "all_to_all", "collective_permute", "collective_broadcast"])
@@ -580,12 +497,12 @@ def collectives(draw: Draw) -> str:
   }.get(op, "")
   name = "source_target_pairs" if op == "collective_permute" else "replica_groups"
   shape = f"1x{groups.count(',') + 1}"
-  return main(
-    f'    %0 = "stablehlo.{op}"(%x) <{{{extra}{name} = dense<{groups}> : tensor<{shape}xi64>}}> : (tensor<4xf32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>'
+  return _of_one_op(
+    f'"stablehlo.{op}"(%x) <{{{extra}{name} = dense<{groups}> : tensor<{shape}xi64>}}> : ({_V}) -> {_V}', _V
   )
 
 
-@_body("typed")
+@_body()
 def random_bits(draw: Draw) -> str:
   algorithm = draw.pick(["THREE_FRY", "PHILOX", "DEFAULT", "NOTHING"])
   state = draw.pick(
@@ -598,18 +515,14 @@ def random_bits(draw: Draw) -> str:
   )
 
 
-@_body("typed")
+@_body()
 def ffts(draw: Draw) -> str:
   kind = draw.pick(["RFFT", "FFT", "IRFFT"])
-  n = draw.pick([3, 4, 6])
-  result = "f32" if kind == "IRFFT" else "complex<f32>"
-  return main(
-    f"    %0 = stablehlo.fft %x, type = {kind}, length = [{_size(draw, 4)}] : (tensor<4xf32>) -> tensor<{n}x{result}>\n    return %0 : tensor<{n}x{result}>",
-    results=f"tensor<{n}x{result}>",
-  )
+  result = f"tensor<{draw.pick([3, 4, 6])}x{'f32' if kind == 'IRFFT' else 'complex<f32>'}>"
+  return _of_one_op(f"stablehlo.fft %x, type = {kind}, length = [{_size(draw, 4)}] : ({_V}) -> {result}", result)
 
 
-@_body("typed")
+@_body()
 def characters(draw: Draw) -> str:
   text = main(_ADD)
   for _ in range(draw.integer(1, 3)):
@@ -622,7 +535,7 @@ def characters(draw: Draw) -> str:
   return text
 
 
-@_body("typed")
+@_body()
 def locations(draw: Draw) -> str:
   depth = draw.pick([1, 100, 5000])
   location = "callsite(" * depth + '"a"' + ' at "b")' * depth
@@ -638,7 +551,7 @@ _ALIASES = {  # the first alias of a chain, and one that holds the alias before 
 }
 
 
-@_body("typed")
+@_body()
 def aliases(draw: Draw) -> str:
   count, sign = draw.pick([3, 25, 60]), draw.pick(list(_ALIASES))
   first, step = _ALIASES[sign]
