@@ -1,16 +1,19 @@
 """What a program is, and the derivatives that are compared."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["DOORS", "Program", "door", "drawn", "vectors"]
+__all__ = ["DOORS", "Program", "Programs", "door", "drawn", "vectors"]
 
 # Any in this module: functions of JAX libraries, and nested arrays.
+
+Programs = Mapping[str, tuple[Any, ...]]
+"""Functions with their arguments, by name."""
 
 DOORS = ("value", "gradient", "second order")
 

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from graftax.testing.jax_libraries.program import Program
+from graftax.testing.jax_libraries.program import Program, Programs
 
 __all__ = ["libraries", "programs_of"]
 
@@ -15,4 +15,5 @@ def libraries() -> list[str]:
 
 def programs_of(library: str) -> list[Program]:
   """Returns the programs of a library, whose names begin with that of the library."""
-  return importlib.import_module(f"{__name__}.{library}").programs()
+  found: Programs = importlib.import_module(f"{__name__}.{library}").programs()
+  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of coordax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import coordax as cx
   import jax.numpy as jnp
@@ -15,8 +15,7 @@ def programs() -> list[Program]:
   def field(x):
     return cx.field(x, "t", "u")
 
-  found = {
+  return {
     "mean": (lambda x: cx.cmap(jnp.mean)(field(x).untag("t")).data, x),
     "product": (lambda x: cx.cmap(jnp.vdot)(field(x).untag("t"), field(x).untag("t")).data, x),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

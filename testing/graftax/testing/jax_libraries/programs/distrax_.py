@@ -1,11 +1,11 @@
 """Programs of distrax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import distrax
   import jax
@@ -18,7 +18,7 @@ def programs() -> list[Program]:
     d = distrax.Normal(x[0], x[1])
     return d.log_prob(x), d.entropy(), d.kl_divergence(distrax.Normal(0.0, 1.0))
 
-  found = {
+  return {
     "normal": (normal, x),
     "gamma": (lambda x: distrax.Gamma(x[0] + 1, x[1]).log_prob(x), x),
     "beta": (lambda x: distrax.Beta(x[0] + 1, x[1] + 1).log_prob(x), x),
@@ -56,4 +56,3 @@ def programs() -> list[Program]:
       key,
     ),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of dynamax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax.numpy as jnp
   from dynamax.hidden_markov_model import inference as hmm
@@ -19,7 +19,7 @@ def programs() -> list[Program]:
   linear = lgssm.make_lgssm_params(jnp.zeros(2), eye, 0.9 * eye, 0.1 * eye, eye, 0.2 * eye)
   bent = ParamsNLGSSM(jnp.zeros(2), eye, jnp.sin, 0.1 * eye, jnp.tanh, 0.2 * eye)
 
-  found = {
+  return {
     "hmm_filter": (lambda like: hmm.hmm_filter(start, move, jnp.log(like)).marginal_loglik, like),
     "hmm_smoother": (lambda like: hmm.hmm_smoother(start, move, jnp.log(like)).smoothed_probs, like),
     "viterbi": (lambda like: hmm.hmm_posterior_mode(start, move, jnp.log(like)), like),
@@ -28,4 +28,3 @@ def programs() -> list[Program]:
     "parallel_smoother": (lambda y: parallel_inference.lgssm_smoother(linear, y).smoothed_means, obs),
     "extended": (lambda y: extended_kalman_filter(bent, y).filtered_means, obs),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

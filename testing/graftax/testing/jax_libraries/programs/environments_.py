@@ -1,11 +1,11 @@
 """Programs of gymnax, jumanji and pgx."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import gymnax
   import jax
@@ -46,4 +46,4 @@ def programs() -> list[Program]:
     "connect_four": (game("connect_four", (3, 3, 2)), a),
     "go_9x9": (game("go_9x9", (40, 41)), a),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
+  return found

@@ -1,11 +1,11 @@
 """Programs of equinox."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import equinox as eqx
   import jax
@@ -24,7 +24,7 @@ def programs() -> list[Program]:
   def recurrent(xs):
     return jax.lax.scan(lambda s, x: (lstm(x, s), None), (jnp.zeros(3), jnp.zeros(3)), xs)[0]
 
-  found = {
+  return {
     "mlp": (net, v),
     "neural_ode": (ode, v),
     "lstm": (recurrent, seq),
@@ -44,4 +44,3 @@ def programs() -> list[Program]:
     "error_if": (lambda y: eqx.error_if(y, jnp.any(y < 0), "negative"), v),
     "filter_custom": (lambda y: eqx.filter_closure_convert(lambda z: jnp.sin(z) * y, y)(y), v),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of evosax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax
   import jax.numpy as jnp
@@ -28,5 +28,4 @@ def programs() -> list[Program]:
 
     return function
 
-  found = {name: (evolved(name), x) for name in ("CMA_ES", "SNES", "xNES", "Open_ES", "SimpleES", "Sep_CMA_ES")}
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
+  return {name: (evolved(name), x) for name in ("CMA_ES", "SNES", "xNES", "Open_ES", "SimpleES", "Sep_CMA_ES")}

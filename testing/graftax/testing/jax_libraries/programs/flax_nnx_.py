@@ -1,11 +1,11 @@
 """Programs of flax.nnx."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax.numpy as jnp
   from flax import nnx
@@ -35,7 +35,7 @@ def programs() -> list[Program]:
       self.mean[...] = 0.9 * self.mean[...] + 0.1 * x.mean((0, 1))
       return x - self.mean[...]
 
-  found = {
+  return {
     "linear": applied(nnx.Linear(4, 3, rngs=rngs), seq),
     "conv": applied(nnx.Conv(3, 4, (3, 3), strides=2, rngs=rngs), image),
     "conv_transpose": applied(nnx.ConvTranspose(3, 4, (3, 3), strides=2, rngs=rngs), image),
@@ -50,4 +50,3 @@ def programs() -> list[Program]:
     "state": applied(Counter(), seq),
     "dropout": applied(nnx.Dropout(0.5, deterministic=True), seq),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

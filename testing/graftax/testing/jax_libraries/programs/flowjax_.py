@@ -1,11 +1,11 @@
 """Programs of flowjax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax
   import jax.numpy as jnp
@@ -21,7 +21,7 @@ def programs() -> list[Program]:
   base = distributions.Normal(jnp.zeros(2))
   key = jax.random.key(0)
 
-  found = {
+  return {
     "maf": (density(lambda: flows.masked_autoregressive_flow(key, base_dist=base, flow_layers=2, nn_width=4)), x),
     "coupling": (density(lambda: flows.coupling_flow(key, base_dist=base, flow_layers=2, nn_width=4)), x),
     "spline_flow": (
@@ -38,4 +38,3 @@ def programs() -> list[Program]:
     "affine": (lambda x: jax.vmap(bijections.Affine(jnp.ones(2), jnp.ones(2) * 2).transform)(x), x),
     "tanh": (lambda x: jax.vmap(bijections.Tanh((2,)).inverse)(x), x),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

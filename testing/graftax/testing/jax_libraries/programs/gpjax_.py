@@ -1,11 +1,11 @@
 """Programs of gpjax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import gpjax as gpx
 
@@ -27,7 +27,7 @@ def programs() -> list[Program]:
   def cross(make):
     return lambda x, y: make().cross_covariance(x, y)
 
-  found = {
+  return {
     "mll": (posterior, x, y),
     "prediction": (predicted, x, y),
     "rbf": (cross(gpx.kernels.RBF), x, y),
@@ -37,4 +37,3 @@ def programs() -> list[Program]:
     "polynomial": (cross(gpx.kernels.Polynomial), x, y),
     "white_sum": (cross(lambda: gpx.kernels.RBF() + gpx.kernels.Linear()), x, y),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of haiku."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import haiku as hk
   import jax
@@ -23,7 +23,7 @@ def programs() -> list[Program]:
   def core_state(x, core):
     return core().initial_state(x.shape[0])
 
-  found = {
+  return {
     "mlp": net(lambda x: hk.nets.MLP([8, 3])(x), drawn(2, 4)),
     "lstm": net(recurrent(lambda: hk.LSTM(4)), seq),
     "gru": net(recurrent(lambda: hk.GRU(4)), seq),
@@ -36,4 +36,3 @@ def programs() -> list[Program]:
     "vector_quantizer": net(lambda x: hk.nets.VectorQuantizer(4, 8, 0.25)(x, False)["loss"], seq),
     "max_pool": net(lambda x: hk.MaxPool(2, 2, "VALID")(x), image),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of interpax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import interpax
   import jax.numpy as jnp
@@ -29,4 +29,4 @@ def programs() -> list[Program]:
     "fourier": (lambda f: interpax.fft_interp1d(f, 14), f),
     "spline": (lambda q, f: interpax.CubicSpline(grid, f, check=False)(q), q, f),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
+  return found

@@ -1,11 +1,11 @@
 """Programs of jax_cosmo."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax.numpy as jnp
   import jax_cosmo as jc
@@ -15,7 +15,7 @@ def programs() -> list[Program]:
   def cosmology(p):
     return jc.Planck15(Omega_c=p[0], sigma8=p[1] + 0.5)
 
-  found = {
+  return {
     "distance": (lambda p, a: jc.background.radial_comoving_distance(cosmology(p), a), p, a),
     "angular": (lambda p, a: jc.background.angular_diameter_distance(cosmology(p), a), p, a),
     "growth": (lambda p, a: jc.background.growth_factor(cosmology(p), a), p, a),
@@ -24,4 +24,3 @@ def programs() -> list[Program]:
     "transfer": (lambda p: jc.transfer.Eisenstein_Hu(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
     "primordial": (lambda p: jc.power.primordial_matter_power(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

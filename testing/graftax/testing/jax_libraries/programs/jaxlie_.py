@@ -1,11 +1,11 @@
 """Programs of jaxlie."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jaxlie
 
@@ -14,7 +14,7 @@ def programs() -> list[Program]:
   def interpolated(a, b, fraction):
     return a @ jaxlie.SE3.exp(fraction * (a.inverse() @ b).log())
 
-  found = {
+  return {
     "so2": (lambda t: jaxlie.SO2.exp(t[:1]).apply(t[1:]), t3),
     "so3_exp": (lambda t, p: jaxlie.SO3.exp(t).apply(p), t3, p3),
     "so3_log": (lambda t: (jaxlie.SO3.exp(t) @ jaxlie.SO3.from_x_radians(0.3)).log(), t3),
@@ -27,4 +27,3 @@ def programs() -> list[Program]:
     "se3_interpolate": (lambda t: interpolated(jaxlie.SE3.exp(t), jaxlie.SE3.exp(t * 0.1), 0.3).log(), t6),
     "manifold": (lambda t, p: jaxlie.manifold.rplus(jaxlie.SO3.exp(t), p).log(), t3, p3),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of jaxopt."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax.numpy as jnp
   import jaxopt
@@ -18,7 +18,7 @@ def programs() -> list[Program]:
   def fitted(solver, *more):
     return lambda a, b: solver.run(jnp.zeros(3), *more, a, b).params
 
-  found = {
+  return {
     "gradient_descent": (fitted(jaxopt.GradientDescent(loss, maxiter=20)), a, b),
     "lbfgs": (fitted(jaxopt.LBFGS(loss, maxiter=10)), a, b),
     "bfgs": (fitted(jaxopt.BFGS(loss, maxiter=10)), a, b),
@@ -58,4 +58,3 @@ def programs() -> list[Program]:
     "fenchel": (lambda b: jaxopt.loss.multiclass_sparsemax_loss(1, b), b),
     "isotonic": (lambda b: jaxopt.isotonic.isotonic_l2_pav(b), b),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of jraph."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax
   import jax.numpy as jnp
@@ -26,7 +26,7 @@ def programs() -> list[Program]:
     out = net(graph(nodes, edges))
     return out.nodes, out.edges, out.globals
 
-  found = {
+  return {
     "graph_network": (network, nodes, edges),
     "gcn": (lambda n, e, w: jraph.GraphConvolution(lambda x: x @ w)(graph(n, e)).nodes, nodes, edges, weights),
     "gat": (
@@ -39,10 +39,5 @@ def programs() -> list[Program]:
     "segment_normalize": (lambda e: jraph.segment_normalize(e, receivers, 4), edges),
     "segment_max": (lambda e: jraph.segment_max_or_constant(e, receivers, 4), edges),
     "segment_variance": (lambda e: jraph.segment_variance(e, receivers, 4), edges),
-    "batched": (
-      lambda n, e: jraph.batch([graph(n, e), graph(n * 2, e)]).nodes.sum(0),
-      nodes,
-      edges,
-    ),
+    "batched": (lambda n, e: jraph.batch([graph(n, e), graph(n * 2, e)]).nodes.sum(0), nodes, edges),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of matfree."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax
   import jax.numpy as jnp
@@ -34,11 +34,10 @@ def programs() -> list[Program]:
     integrand = funm.monte_carlo_funm_sym_logdet(decomp.tridiag_sym(3))
     return integrand(lambda s, p: symmetric(p) @ s, v, a)
 
-  found = {
+  return {
     "quadratic": (trace, a, v),
     "lanczos": (lanczos, a, v),
     "arnoldi": (arnoldi, a, v),
     "bidiagonal": (bidiagonal, a, v),
     "logdet": (logdet, a, v),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of mctx."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax
   import jax.numpy as jnp
@@ -27,8 +27,7 @@ def programs() -> list[Program]:
 
     return function
 
-  found = {
+  return {
     "muzero": (search(mctx.muzero_policy, dirichlet_fraction=0.0), logits, value),
     "gumbel": (search(mctx.gumbel_muzero_policy, gumbel_scale=0.0), logits, value),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of optax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax
   import jax.numpy as jnp
@@ -49,10 +49,7 @@ def programs() -> list[Program]:
   }
   found = {name: (trained(each), drawn(3), x) for name, each in optimizers.items()}
   found |= {
-    "cross_entropy": (
-      lambda x: optax.softmax_cross_entropy_with_integer_labels(x, labels),
-      x,
-    ),
+    "cross_entropy": (lambda x: optax.softmax_cross_entropy_with_integer_labels(x, labels), x),
     "focal": (lambda x, y: optax.sigmoid_focal_loss(x, y), x, y),
     "huber": (lambda x, y: optax.huber_loss(x, y, delta=0.2), x, y),
     "ctc": (lambda x: optax.ctc_loss(x[None], jnp.zeros((1, 5)), jnp.array([[1, 2]]), jnp.zeros((1, 2))), x),
@@ -60,4 +57,4 @@ def programs() -> list[Program]:
     "cosine": (lambda x, y: optax.cosine_similarity(x, y), x, y),
     "hungarian": (lambda x: optax.assignment.hungarian_algorithm(x)[1], x),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
+  return found

@@ -1,18 +1,18 @@
 """Programs of orthax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax.numpy as jnp
   import orthax
 
   c, x = drawn(5), drawn(7, seed=1)
 
-  found = {
+  return {
     "chebyshev": (lambda c, x: orthax.chebyshev.chebval(x, c), c, x),
     "chebyshev_derivative": (lambda c, x: orthax.chebyshev.chebval(x, orthax.chebyshev.chebder(c)), c, x),
     "legendre_fit": (lambda x, c: orthax.legendre.legfit(x[:5], c, 2), x, c),
@@ -24,4 +24,3 @@ def programs() -> list[Program]:
     "polynomial_division": (lambda c, x: orthax.polynomial.polydiv(x, c), c, x),
     "gauss": (lambda c: orthax.legendre.legval(orthax.legendre.leggauss(4)[0], c), c),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

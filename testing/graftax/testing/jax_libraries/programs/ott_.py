@@ -1,11 +1,11 @@
 """Programs of ott."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   from ott.geometry import costs, pointcloud
   from ott.problems.linear import linear_problem
@@ -22,7 +22,7 @@ def programs() -> list[Program]:
 
     return function
 
-  found = {
+  return {
     "sinkhorn": (transport(), x, y),
     "sinkhorn_kernel": (transport(lse_mode=False), x, y),
     "soft_rank": (lambda v: soft_sort.ranks(v, epsilon=0.1), v),
@@ -32,4 +32,3 @@ def programs() -> list[Program]:
     "kernel_matrix": (lambda x, y: pointcloud.PointCloud(x, y, epsilon=0.3).kernel_matrix, x, y),
     "cost_pnorm": (lambda x, y: costs.PNormP(1.5).all_pairs(x, y), x, y),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of quax and chex."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import chex
   import jax
@@ -23,8 +23,7 @@ def programs() -> list[Program]:
     left: chex.Array
     right: chex.Array
 
-  found = {
+  return {
     "lora": (low_rank, w, x),
     "dataclass": (lambda x: jax.tree.leaves(jax.tree.map(jnp.sin, Pair(left=x, right=x * 2))), x),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

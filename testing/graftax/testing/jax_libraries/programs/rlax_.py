@@ -1,11 +1,11 @@
 """Programs of rlax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax.numpy as jnp
   import rlax
@@ -14,7 +14,7 @@ def programs() -> list[Program]:
   logits = drawn(5, 3)
   actions = jnp.array([0, 2, 1, 1, 0])
 
-  found = {
+  return {
     "q_learning": (lambda q, p: rlax.q_learning(q, 1, 0.5, 0.9, p), x, y),
     "double_q": (lambda q, p, s: rlax.double_q_learning(q, 1, 0.5, 0.9, p, s), x, y, z),
     "td_lambda": (lambda v, r: rlax.td_lambda(v, r, jnp.full(5, 0.9), v, 0.8), x, y),
@@ -31,4 +31,3 @@ def programs() -> list[Program]:
     "signed_hyperbolic": (lambda v: rlax.signed_hyperbolic(rlax.signed_parabolic(v)), x),
     "entropy": (lambda t: rlax.softmax().entropy(t), logits),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,11 +1,11 @@
 """Programs of s2fft."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax.numpy as jnp
   import s2fft
@@ -20,8 +20,4 @@ def programs() -> list[Program]:
     flm = s2fft.forward(f, L=4, method="jax", reality=True)
     return s2fft.inverse(flm, L=4, method="jax", reality=True)
 
-  found = {
-    "spectrum": (spectrum, f),
-    "round_trip": (lambda f: jnp.real(round_trip(f)), f),
-  }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
+  return {"spectrum": (spectrum, f), "round_trip": (lambda f: jnp.real(round_trip(f)), f)}

@@ -1,11 +1,11 @@
 """Programs of tensorflow_probability.substrates.jax."""
 
-from graftax.testing.jax_libraries.program import Program, drawn
+from graftax.testing.jax_libraries.program import Programs, drawn
 
 __all__ = ["programs"]
 
 
-def programs() -> list[Program]:
+def programs() -> Programs:
   """Returns the programs."""
   import jax
   import jax.numpy as jnp
@@ -18,7 +18,7 @@ def programs() -> list[Program]:
     kernel = tfp.mcmc.HamiltonianMonteCarlo(lambda z: -jnp.sum((z - x) ** 2), 0.1, 3)
     return tfp.mcmc.sample_chain(3, current_state=jnp.zeros(5), kernel=kernel, trace_fn=None, seed=jax.random.key(0))
 
-  found = {
+  return {
     "student": (lambda x: tfd.StudentT(x[0] + 2, 0.0, 1.0).log_prob(x), x),
     "von_mises": (lambda x: tfd.VonMises(0.0, x[0]).log_prob(x), x),
     "dirichlet": (lambda x: tfd.Dirichlet(x + 1).log_prob(x / x.sum()), x),
@@ -52,4 +52,3 @@ def programs() -> list[Program]:
     ),
     "sample_gamma": (lambda x, k: tfd.Gamma(x + 1, 1.0).sample(seed=jax.random.wrap_key_data(k)), x, key),
   }
-  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
