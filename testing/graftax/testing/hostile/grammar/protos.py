@@ -77,6 +77,16 @@ def const(nodes: Any, name: str, value: Any, **attrs: Any) -> schema.NodeDef:
   return add(nodes, name, "Const", **{"value": proto, "dtype": DType(proto.dtype), **attrs})
 
 
+def call(nodes: Any, name: str, callee: str, *inputs: str, op: str = "PartitionedCall") -> schema.NodeDef:
+  """Appends a call of a function from float32 to float32."""
+  return add(nodes, name, op, *inputs, f=Func(callee), Tin=[DType.FLOAT], Tout=[DType.FLOAT])
+
+
+def loop(nodes: Any, name: str, op: str, *inputs: str, body: str = "body", **attrs: Any) -> schema.NodeDef:
+  """Appends a While whose condition is the function `cond`."""
+  return add(nodes, name, op, *inputs, cond=Func("cond"), body=Func(body), parallel_iterations=10, **attrs)
+
+
 def graph() -> schema.GraphDef:
   """Returns an empty graph of a TensorFlow of today."""
   return schema.GraphDef(versions=schema.VersionDef(producer=2200))

@@ -1,6 +1,7 @@
 """Models above 2 GB, in chunks: the file of records, and the record that says where each chunk belongs."""
 
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 
@@ -10,11 +11,12 @@ from graftax.testing.hostile.grammar.models import object_model, write_object_mo
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.grammar.riegeli import ChunkLies, RecordWriter, field
 from graftax.testing.hostile.grammar.tables import varint
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template, template_of
 
 _KIND = "chunked"
 _GRAPH = (("field", 2), ("index", 0), ("field", 2))
 _LIBRARY = (*_GRAPH, ("field", 2), ("field", 1))
+Change = Callable[[Draw, RecordWriter, schema.ChunkedMessage], None]
 
 
 def _parts() -> tuple[bytes, list[bytes]]:
@@ -44,6 +46,16 @@ def _message(writer: RecordWriter, lies: ChunkLies | None = None) -> schema.Chun
   first = writer.record(base, lies)
   fields = [field(writer.record(data), *_LIBRARY, ("index", i)) for i, data in enumerate(functions)]
   return schema.ChunkedMessage(chunk_index=first, chunked_fields=fields)
+
+
+def _changed(change: Change, draw: Draw, box: Box) -> Attempt:
+  writer = RecordWriter()
+  message = _message(writer)
+  change(draw, writer, message)
+  return _finished(box, writer, message)
+
+
+_change = template_of(_KIND, _changed)
 
 
 @template(_KIND)
@@ -86,43 +98,32 @@ def _with_lies(lies, draw: Draw, box: Box) -> Attempt:  # type: ignore[no-untype
 family(_KIND, _CHUNK_LIES, _with_lies)
 
 
-@template(_KIND)
-def chunk_infos(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def chunk_infos(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   for info in writer.infos:
     info.offset = draw.size(info.offset, info.offset + 1, low=0)
     info.size = draw.size(info.size, low=0)
     info.type = draw.pick([0, 1, 2])
-  return _finished(box, writer, message)
 
 
-@template(_KIND)
-def chunk_numbers(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def chunk_numbers(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   message.chunk_index = draw.size(0, 1, low=0)
   for part in message.chunked_fields:
     part.message.chunk_index = draw.size(part.message.chunk_index, 0, low=0)
-  return _finished(box, writer, message)
 
 
-@template(_KIND)
-def far_elements(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def far_elements(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   for i in range(draw.pick([1, 100, 2000])):
     index = draw.pick([1 << 19, 1 << 20, 1 << 31]) if i < 3 else (1 << 20) - 1
     message.chunked_fields.append(
       field(schema.ChunkedMessage(), ("field", 2), ("index", i), ("field", 2), ("field", 1), ("index", index))
     )
-  return _finished(box, writer, message)
 
 
-@template(_KIND)
-def far_elements_of_each(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def far_elements_of_each(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   path: list[tuple[str, int | str]] = [
     ("field", 2),
     ("index", 0),
@@ -133,13 +134,10 @@ def far_elements_of_each(draw: Draw, box: Box) -> Attempt:
   path += [("field", 1), ("index", draw.pick([3, 1 << 18]))]
   for _ in range(draw.pick([1, 30])):
     message.chunked_fields.append(field(schema.ChunkedMessage(), *path))
-  return _finished(box, writer, message)
 
 
-@template(_KIND)
-def paths(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def paths(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   steps: list[tuple[str, int | str]] = [
     ("field", 2),
     ("field", 1),
@@ -154,32 +152,23 @@ def paths(draw: Draw, box: Box) -> Attempt:
   for _ in range(draw.integer(1, 3)):
     path = [draw.pick(steps) for _ in range(draw.integer(0, 6))]
     message.chunked_fields.append(field(writer.record(draw.pick([b"", b"\xff", b"\x08\x01", draw.data(9)])), *path))
-  return _finished(box, writer, message)
 
 
-@template(_KIND)
-def nested_messages(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def nested_messages(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   inner = schema.ChunkedMessage()
   for _ in range(draw.pick([3, 30, 45])):
     inner = schema.ChunkedMessage(chunked_fields=[field(inner)])
   message.chunked_fields.append(field(inner, *draw.pick([(), _GRAPH])))
-  return _finished(box, writer, message)
 
 
-@template(_KIND)
-def chunks_used_twice(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def chunks_used_twice(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   message.chunked_fields.extend([message.chunked_fields[0]] * draw.integer(1, 5))
-  return _finished(box, writer, message)
 
 
-@template(_KIND)
-def fields_of_values(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def fields_of_values(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   at = draw.pick(
     [
       (("field", 1),),
@@ -190,7 +179,6 @@ def fields_of_values(draw: Draw, box: Box) -> Attempt:
   )
   for _ in range(draw.pick([1, 3, 300])):
     message.chunked_fields.append(field(writer.record(draw.pick([b"a", b"\xff\xfe", np.zeros(9).tobytes()])), *at))
-  return _finished(box, writer, message)
 
 
 @template(_KIND)
@@ -221,10 +209,7 @@ def beside_another(draw: Draw, box: Box) -> Attempt:
   return attempt
 
 
-@template(_KIND)
-def many_records(draw: Draw, box: Box) -> Attempt:
-  writer = RecordWriter()
-  message = _message(writer)
+@_change
+def many_records(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   for _ in range(draw.pick([10, 1000])):
     writer.record(b"")
-  return _finished(box, writer, message)

@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import object_model
-from graftax.testing.hostile.grammar.protos import Func, Shape, add, attr, const, function, graph
+from graftax.testing.hostile.grammar.protos import Func, Shape, add, attr, call, const, function, graph, loop
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
 
@@ -169,36 +169,17 @@ def versions(draw: Draw, made: schema.GraphDef) -> None:
 def function_calls_itself(draw: Draw, made: schema.GraphDef) -> None:
   for name, callee in (("f", "g"), ("g", draw.pick(["f", "g"]))):
     body = function(made.library, name, {"a": _F}, {"r": ("c:output:0", _F)})
-    add(body.node_def, "c", "PartitionedCall", "a", f=Func(callee), Tin=[_F], Tout=[_F])
-  add(
-    made.node,
-    "called",
-    draw.pick(["PartitionedCall", "StatefulPartitionedCall"]),
-    "out",
-    f=Func("f"),
-    Tin=[_F],
-    Tout=[_F],
-  )
+    call(body.node_def, "c", callee, "a")
+  call(made.node, "called", "f", "out", op=draw.pick(["PartitionedCall", "StatefulPartitionedCall"]))
 
 
 @_graph("refused")
 def branches_call_themselves(draw: Draw, made: schema.GraphDef) -> None:
   body = function(made.library, "f", {"a": _F}, {"r": ("c:output:0", _F)})
   const(body.node_def, "p", np.bool_(True))
-  op = draw.pick(["If", "StatelessIf"])
-  add(
-    body.node_def,
-    "c",
-    op,
-    "p:output:0",
-    "a",
-    Tcond=DType.BOOL,
-    Tin=[_F],
-    Tout=[_F],
-    then_branch=Func("f"),
-    else_branch=Func("f"),
-  )
-  add(made.node, "called", "PartitionedCall", "out", f=Func("f"), Tin=[_F], Tout=[_F])
+  attrs = {"Tcond": DType.BOOL, "Tin": [_F], "Tout": [_F], "then_branch": Func("f"), "else_branch": Func("f")}
+  add(body.node_def, "c", draw.pick(["If", "StatelessIf"]), "p:output:0", "a", **attrs)
+  call(made.node, "called", "f", "out")
 
 
 @_graph()
@@ -241,18 +222,7 @@ def loops_of_other_types(draw: Draw, made: schema.GraphDef) -> None:
   add(body.node_def, "s", draw.pick(["AddV2", "MatMul"]), "a", "one:output:0", T=_F)
   body.ret["r"] = draw.pick(["s:z:0", "s:product:0"])  # a loop without end is not the reader's
   op = draw.pick(["While", "StatelessWhile"])
-  limit = draw.size(0, 10)
-  add(
-    made.node,
-    "loop",
-    op,
-    "out",
-    T=[_F],
-    cond=Func("cond"),
-    body=Func("body"),
-    maximum_iterations=limit,
-    parallel_iterations=10,
-  )
+  loop(made.node, "loop", op, "out", T=[_F], maximum_iterations=draw.size(0, 10))
 
 
 @_graph()

@@ -14,7 +14,7 @@ import numpy as np
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
-from graftax.testing.hostile.grammar.protos import Func, Shape, add, const, function
+from graftax.testing.hostile.grammar.protos import Shape, add, const, function, loop
 from graftax.testing.hostile.grammar.readers import use_split
 from graftax.testing.hostile.registry import Attempt, Box, family, template
 
@@ -440,6 +440,11 @@ def examples(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "parsed", x=_text(message))
 
 
+def _table(nodes: Any, op: str, value_dtype: DType) -> None:
+  attrs = {"shared_name": b"t", "container": b"", "use_node_name_sharing": False}
+  add(nodes, "table", op, key_dtype=_S, value_dtype=value_dtype, **attrs)
+
+
 @template(_KIND)
 def tables(draw: Draw, box: Box) -> Attempt:
   """A vocabulary in the model's own folder, and what the table says of it."""
@@ -456,16 +461,7 @@ def tables(draw: Draw, box: Box) -> Attempt:
   }
 
   def build(nodes: Any) -> None:
-    add(
-      nodes,
-      "table",
-      "HashTableV2",
-      key_dtype=_S,
-      value_dtype=value,
-      shared_name=b"t",
-      container=b"",
-      use_node_name_sharing=False,
-    )
+    _table(nodes, "HashTableV2", value)
     const(nodes, "file", np.array("assets/words.txt", object))
     add(nodes, "init", "InitializeTableFromTextFileV2", "table", "file", **attrs)
     const(nodes, "default", np.array(draw.pick([-1, 0]), np.int64) if value is not _S else np.array("z", object))
@@ -486,20 +482,11 @@ def tables_of_constants(draw: Draw, box: Box) -> Attempt:
   values = draw.pick([[1, 2], [1], [], [[1, 2]], list(range(5))])
 
   def build(nodes: Any) -> None:
-    op = draw.pick(["HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"])
-    add(nodes, "table", op, key_dtype=_S, value_dtype=_L, shared_name=b"t", container=b"", use_node_name_sharing=False)
+    _table(nodes, draw.pick(["HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"]), _L)
     const(nodes, "keys", np.array(keys, object))
     const(nodes, "values", np.array(values, np.int64))
-    add(
-      nodes,
-      "init",
-      draw.pick(["InitializeTableV2", "LookupTableImportV2"]),
-      "table",
-      "keys",
-      "values",
-      Tkey=_S,
-      Tval=_L,
-    )
+    op = draw.pick(["InitializeTableV2", "LookupTableImportV2"])
+    add(nodes, "init", op, "table", "keys", "values", Tkey=_S, Tval=_L)
     const(nodes, "default", np.array(draw.pick([-1, [1, 2]]), np.int64))
     add(nodes, "out", "LookupTableFindV2", "table", "x", "default", Tin=_S, Tout=_L)
 
@@ -517,16 +504,8 @@ def sparse_crosses(draw: Draw, box: Box) -> Attempt:
     for i in range(count):
       const(nodes, f"d{i}", np.array([["a", "b", "c"] * draw.pick([1, 300])], object))
     const(nodes, "separator", np.array("_X_", object))
-    add(
-      nodes,
-      "made",
-      "SparseCrossV2",
-      *(f"d{i}" for i in range(count)),
-      "separator",
-      N=0,
-      sparse_types=[],
-      dense_types=[_S] * count,
-    )
+    dense = [f"d{i}" for i in range(count)]
+    add(nodes, "made", "SparseCrossV2", *dense, "separator", N=0, sparse_types=[], dense_types=[_S] * count)
 
   return _attempt(box, build, "made:1")
 
@@ -576,18 +555,7 @@ def loops_over_text(draw: Draw, box: Box) -> Attempt:
     add(body.node_def, "next", "AddV2", "i", "one:output:0", T=_L)
     add(body.node_def, "join", "StringJoin", "s", "s", N=2)
     const(graph.node, "zero", np.int64(0))
-    add(
-      graph.node,
-      "loop",
-      "While",
-      "zero",
-      "x",
-      T=[_L, _S],
-      cond=Func("cond"),
-      body=Func("body"),
-      output_shapes=[],
-      parallel_iterations=10,
-    )
+    loop(graph.node, "loop", "While", "zero", "x", T=[_L, _S], output_shapes=[])
     add(graph.node, "out", "StringLength", "loop:1")
 
   write_graph_model(box.model, graph_model(fill, {"x": (_S, (2,))}, "out"))

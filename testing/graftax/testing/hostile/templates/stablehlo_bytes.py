@@ -243,19 +243,24 @@ def hlo_messages(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_module(Module.from_hlo(data)))
 
 
-def _call_module(
-  draw: Draw, box: Box, change: Callable[[Draw, schema.NodeDef], None], expectation: Expectation = "typed"
-) -> Attempt:
-  made = graph()
-  add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((4, 4)))
-  data = _artifact(draw)
-  types = {"Tin": [_F], "Tout": [_F], "Sout": [Shape((4, 4))]}
-  lists: dict[str, list[bytes]] = {"dim_args_spec": [], "disabled_checks": [], "function_list": []}
-  node = add(made.node, "call", "XlaCallModule", "x", module=data, version=9, platforms=[b"CPU"], **types, **lists)
-  change(draw, node)
+def _call(nodes: Any, name: str, source: str, shape: tuple[int, ...], module: bytes, **attrs: Any) -> schema.NodeDef:
+  """Appends a node that calls a module of one argument and one result."""
+  types = {"Tin": [_F], "Tout": [_F], "Sout": [Shape(shape)]}
+  return add(nodes, name, "XlaCallModule", source, module=module, platforms=[b"CPU"], **types, **attrs)
+
+
+def _graph(box: Box, made: schema.GraphDef, jit: bool = False) -> Attempt:
   path = box.model / "graph.pb"
   path.write_bytes(made.SerializeToString())
-  return Attempt(lambda: use_model(path), expectation)
+  return Attempt(lambda: use_model(path, jit=jit))
+
+
+def _changed_call(change: Callable[[Draw, schema.NodeDef], None], draw: Draw, box: Box) -> Attempt:
+  made = graph()
+  add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((4, 4)))
+  lists: dict[str, list[bytes]] = {"dim_args_spec": [], "disabled_checks": [], "function_list": []}
+  change(draw, _call(made.node, "call", "x", (4, 4), _artifact(draw), version=9, **lists))
+  return _graph(box, made)
 
 
 _TYPE_LISTS: list[Any] = [[_F], [], [DType.INT32], [_F, _F], 5]
@@ -284,35 +289,17 @@ _CHANGES: dict[str, Callable[[Draw, schema.NodeDef], Any]] = {
   ),
   "node_inputs": lambda draw, node: node.input.extend(draw.pick([["x"], ["call"], ["^call"], ["x:1"]])),
 }
-family(_KIND, _CHANGES, lambda change, draw, box: _call_module(draw, box, change))
+family(_KIND, _CHANGES, _changed_call)
 
 
 @template(_KIND)
 def shapes_of_arguments(draw: Draw, box: Box) -> Attempt:
   made = graph()
-  add(
-    made.node,
-    "x",
-    "Placeholder",
-    dtype=draw.pick([_F, DType.INT32, DType.DOUBLE]),
-    shape=Shape([draw.pick([4, -1, 3, 0]) for _ in range(draw.pick([2, 0, 1, 3]))]),
-  )
-  add(
-    made.node,
-    "call",
-    "XlaCallModule",
-    "x",
-    Tin=[_F],
-    Tout=[_F],
-    Sout=[Shape((4, 4))],
-    module=_artifacts()["sine"],
-    version=9,
-    platforms=[b"CPU"],
-  )
-  path = box.model / "graph.pb"
-  path.write_bytes(made.SerializeToString())
-  jit = draw.chance(0.5)
-  return Attempt(lambda: use_model(path, jit=jit))
+  dtype = draw.pick([_F, DType.INT32, DType.DOUBLE])
+  sizes = [draw.pick([4, -1, 3, 0]) for _ in range(draw.pick([2, 0, 1, 3]))]
+  add(made.node, "x", "Placeholder", dtype=dtype, shape=Shape(sizes))
+  _call(made.node, "call", "x", (4, 4), _artifacts()["sine"], version=9)
+  return _graph(box, made, jit=draw.chance(0.5))
 
 
 @template(_KIND)
@@ -325,37 +312,11 @@ def called_functions(draw: Draw, box: Box) -> Attempt:
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((4,)))
   functions = [Func(draw.pick(["f", "g"])) for _ in range(draw.integer(0, 2))]
-  add(
-    made.node,
-    "call",
-    "XlaCallModule",
-    "x",
-    Tin=[_F],
-    Tout=[_F],
-    Sout=[Shape((4,))],
-    module=text.encode(),
-    version=draw.pick([9, 3]),
-    platforms=[b"CPU"],
-    function_list=functions,
-  )
+  _call(made.node, "call", "x", (4,), text.encode(), version=draw.pick([9, 3]), function_list=functions)
   body = made.library.function.add()
   body.signature.name = "f"
   body.signature.input_arg.add(name="a", type=1)
   body.signature.output_arg.add(name="r", type=1)
   body.ret["r"] = "c:output:0"
-  add(
-    body.node_def,
-    "c",
-    "XlaCallModule",
-    "a",
-    Tin=[_F],
-    Tout=[_F],
-    Sout=[Shape((4,))],
-    module=text.encode(),
-    version=9,
-    platforms=[b"CPU"],
-    function_list=[Func("f")],
-  )
-  path = box.model / "graph.pb"
-  path.write_bytes(made.SerializeToString())
-  return Attempt(lambda: use_model(path))
+  _call(body.node_def, "c", "a", (4,), text.encode(), version=9, function_list=[Func("f")])
+  return _graph(box, made)

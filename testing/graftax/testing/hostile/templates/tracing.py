@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import Draw
-from graftax.testing.hostile.grammar.protos import Func, Shape, add, const, function, graph
+from graftax.testing.hostile.grammar.protos import Func, Shape, add, call, const, function, graph, loop
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.registry import Attempt, Box, family, template
 
@@ -293,8 +293,7 @@ def _calls_two_each(draw: Draw, made: schema.GraphDef, op: str) -> str:
 
 def _doubled(op: str, draw: Draw, box: Box) -> Attempt:
   made = _start()
-  name = _calls_two_each(draw, made, op)
-  add(made.node, "out", "PartitionedCall", "x", f=Func(name), Tin=[_F], Tout=[_F])
+  call(made.node, "out", _calls_two_each(draw, made, op), "x")
   return _attempt(draw, box, made)
 
 
@@ -315,18 +314,10 @@ def nested_calls(draw: Draw, box: Box) -> Attempt:
   for i in range(depth):
     body = function(made.library, f"f{i}", {"a": _F}, {"r": ("s:output:0" if i else "s:y:0", _F)})
     if i:
-      add(
-        body.node_def,
-        "s",
-        draw.pick(["PartitionedCall"]) if i < 2 else "PartitionedCall",
-        "a",
-        f=Func(f"f{i - 1}"),
-        Tin=[_F],
-        Tout=[_F],
-      )
+      call(body.node_def, "s", f"f{i - 1}", "a", op=draw.pick(["PartitionedCall"]) if i < 2 else "PartitionedCall")
     else:
       add(body.node_def, "s", "Sin", "a", T=_F)
-  add(made.node, "out", "PartitionedCall", "x", f=Func(f"f{depth - 1}"), Tin=[_F], Tout=[_F])
+  call(made.node, "out", f"f{depth - 1}", "x")
   return _attempt(draw, box, made)
 
 
@@ -347,18 +338,7 @@ def _loop(
   add(body.node_def, "made", body_op, *inputs, **attrs)
   const(made.node, "zero", np.int64(0))
   shapes = [Shape(()), Shape((-1,))]
-  add(
-    made.node,
-    "loop",
-    "StatelessWhile",
-    "zero",
-    start,
-    T=[_L, _F],
-    cond=Func("cond"),
-    body=Func("body"),
-    output_shapes=shapes,
-    parallel_iterations=10,
-  )
+  loop(made.node, "loop", "StatelessWhile", "zero", start, T=[_L, _F], output_shapes=shapes)
 
 
 @template(_KIND)
@@ -385,7 +365,7 @@ def loop_of_known_values(draw: Draw, box: Box) -> Attempt:
 def nested_loops(draw: Draw, box: Box) -> Attempt:
   made = _start()
   depth, count = draw.pick([(2, 3), (20, 2), (60, 2), (400, 1)])
-  attrs: dict[str, Any] = {"T": [_L, _F], "output_shapes": [], "parallel_iterations": 10}
+  attrs: dict[str, Any] = {"T": [_L, _F], "output_shapes": []}
   condition = function(made.library, "cond", {"i": _L, "y": _F}, {"r": ("less:z:0", _B)})
   const(condition.node_def, "limit", np.int64(count))
   add(condition.node_def, "less", "Less", "i", "limit:output:0", T=_L)
@@ -395,21 +375,12 @@ def nested_loops(draw: Draw, box: Box) -> Attempt:
     const(body.node_def, "zero", np.int64(0))
     add(body.node_def, "next", "AddV2", "i", "one:output:0", T=_L)
     if i:
-      add(
-        body.node_def,
-        "w",
-        "StatelessWhile",
-        "zero:output:0",
-        "y",
-        cond=Func("cond"),
-        body=Func(f"body{i - 1}"),
-        **attrs,
-      )
+      loop(body.node_def, "w", "StatelessWhile", "zero:output:0", "y", body=f"body{i - 1}", **attrs)
     else:
       add(body.node_def, "w", "Sin", "y", T=_F)
       body.ret["z"] = "w:y:0"
   const(made.node, "zero", np.int64(0))
-  add(made.node, "loop", "StatelessWhile", "zero", "x", cond=Func("cond"), body=Func(f"body{depth - 1}"), **attrs)
+  loop(made.node, "loop", "StatelessWhile", "zero", "x", body=f"body{depth - 1}", **attrs)
   return _attempt(draw, box, made)
 
 
