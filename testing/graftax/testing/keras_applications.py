@@ -7,11 +7,10 @@ process in which importing TensorFlow fails.
     python -m graftax.testing.keras_applications                          # all models
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
-import json
-import os
-import subprocess
+import multiprocessing
 import sys
 import tempfile
 import time
@@ -174,11 +173,8 @@ class Checker:
   """A child process without TensorFlow that loads, converts and compares one export after another."""
 
   def __init__(self) -> None:
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    self._process = subprocess.Popen(
-      [sys.executable, "-m", "graftax.testing.keras_applications", "--serve"],
-      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
+    context = multiprocessing.get_context("spawn")
+    self._pool = concurrent.futures.ProcessPoolExecutor(1, context, initializer=_leave_out_tensorflow)
 
   def check(self, folder: Path) -> CheckedModel:
     """Compares one export with TensorFlow's results.
@@ -186,27 +182,29 @@ class Checker:
     Raises:
       RuntimeError: loading, converting or running failed; the message is the child's.
     """
-    assert self._process.stdin is not None and self._process.stdout is not None
-    self._process.stdin.write(f"{folder}\n")
-    self._process.stdin.flush()
-    answer = json.loads(self._process.stdout.readline() or '{"error": "the child process died"}')
-    if "error" in answer:
-      raise RuntimeError(f"{folder}: {answer['error']}")
-    return CheckedModel(**answer)
+    try:
+      return self._pool.submit(check_export, folder).result()
+    except Exception as e:
+      raise RuntimeError(f"{folder}: {type(e).__name__}: {e}") from e
 
   def close(self) -> None:
     """Stops the child process."""
-    self._process.communicate()
+    self._pool.shutdown()
 
 
 @contextlib.contextmanager
 def checker() -> Iterator[Checker]:
   """Yields a `Checker` and closes it afterwards."""
-  child = Checker()
-  try:
+  with contextlib.closing(Checker()) as child:
     yield child
-  finally:
-    child.close()
+
+
+def _leave_out_tensorflow() -> None:
+  """Makes importing TensorFlow fail in this process, which runs on the CPU."""
+  import jax
+
+  sys.modules["tensorflow"] = None  # type: ignore[assignment]
+  jax.config.update("jax_platforms", "cpu")
 
 
 def check_export(folder: Path) -> CheckedModel:
@@ -248,17 +246,6 @@ def _relative_error(got: Any, expected: np.ndarray) -> float:
   return float(np.max(np.abs(np.asarray(got) - expected)) / np.max(np.abs(expected)))
 
 
-def _serve() -> None:
-  sys.modules["tensorflow"] = None  # type: ignore[assignment]  # makes importing TensorFlow fail
-  for line in sys.stdin:
-    try:
-      answer = dataclasses.asdict(check_export(Path(line.strip())))
-    except Exception as e:
-      # The parent process raises it again with the name of the model.
-      answer = {"error": f"{type(e).__name__}: {e}"}
-    print(json.dumps(answer), flush=True)
-
-
 def _main(names: list[str]) -> None:
   chosen = [application for application in APPLICATIONS if not names or application.name in names]
   with checker() as child:
@@ -274,4 +261,4 @@ def _main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  _serve() if sys.argv[1:] == ["--serve"] else _main(sys.argv[1:])
+  _main(sys.argv[1:])
