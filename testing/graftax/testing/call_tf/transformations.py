@@ -38,29 +38,9 @@ def _examples(x: Any) -> Any:
   return np.stack([1.0, -0.7, 0.4]).reshape(_NUM_EXAMPLES, *[1] * x.ndim) * x
 
 
-def _vmap(f: Any, x: Any) -> list[Any]:
-  return [jax.vmap(f)(_examples(x))]
-
-
-def _tf_vmap(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
-  return [tf.stack([f(tf.constant(example)) for example in _examples(x)])]
-
-
-def _jvp(f: Any, x: Any) -> list[Any]:
-  return list(jax.jvp(f, (x,), (_directions(x),)))
-
-
 def _tf_jvp(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
   value, jacobian = _tf_jacobian(tf, f, x)
   return [value, tf.tensordot(jacobian, _directions(x), x.ndim)]
-
-
-def _jacrev(f: Any, x: Any) -> list[Any]:
-  return [jax.jacrev(f)(x)]
-
-
-def _tf_jacrev(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
-  return [_tf_jacobian(tf, f, x)[1]]
 
 
 def _tf_jacobian(tf: Any, f: Any, x: np.ndarray) -> tuple[Any, Any]:
@@ -69,10 +49,6 @@ def _tf_jacobian(tf: Any, f: Any, x: np.ndarray) -> tuple[Any, Any]:
     tape.watch(point)
     value = f(point)
   return value, tape.jacobian(value, point, unconnected_gradients="zero", experimental_use_pfor=False)
-
-
-def _hessian(f: Any, x: Any) -> list[Any]:
-  return [jax.hessian(lambda x: jnp.vdot(_directions(x), f(x)))(x)]
 
 
 def _tf_hessian(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
@@ -112,10 +88,6 @@ def _tf_scan(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
   return [total, tf.stack(sums), tape.gradient(total, point, unconnected_gradients="zero")]
 
 
-def _remat(f: Any, x: Any) -> list[Any]:
-  return [jax.grad(lambda x: jnp.vdot(_directions(x), jax.checkpoint(f)(x)))(x)]
-
-
 def _tf_remat(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
   point = tf.constant(x)
   with tf.GradientTape() as tape:
@@ -125,11 +97,16 @@ def _tf_remat(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
 
 
 TRANSFORMATIONS: Mapping[str, Transformation] = {
-  "vmap": Transformation(_vmap, _tf_vmap),
-  "jvp": Transformation(_jvp, _tf_jvp),
-  "jacrev": Transformation(_jacrev, _tf_jacrev),
-  "hessian": Transformation(_hessian, _tf_hessian),
+  "vmap": Transformation(
+    lambda f, x: [jax.vmap(f)(_examples(x))],
+    lambda tf, f, x: [tf.stack([f(tf.constant(example)) for example in _examples(x)])],
+  ),
+  "jvp": Transformation(lambda f, x: list(jax.jvp(f, (x,), (_directions(x),))), _tf_jvp),
+  "jacrev": Transformation(lambda f, x: [jax.jacrev(f)(x)], lambda tf, f, x: [_tf_jacobian(tf, f, x)[1]]),
+  "hessian": Transformation(lambda f, x: [jax.hessian(lambda x: jnp.vdot(_directions(x), f(x)))(x)], _tf_hessian),
   "scan": Transformation(_scan, _tf_scan),
-  "remat": Transformation(_remat, _tf_remat),
+  "remat": Transformation(
+    lambda f, x: [jax.grad(lambda x: jnp.vdot(_directions(x), jax.checkpoint(f)(x)))(x)], _tf_remat
+  ),
 }
 """Each is compared for every function of the table; `scan` with its gradient, `remat` as the gradient."""

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,11 @@ class Collector:
       return function
 
     return decorate
+
+  def table(self, *inputs: Any, programs: Mapping[str, Callable[..., Any]], **options: Any) -> None:
+    """Adds a case for each function of a table by name, with the same inputs and options."""
+    for name, function in programs.items():
+      self(*inputs, name=name, **options)(function)
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0, dtype: Any = np.float32) -> np.ndarray:

@@ -183,4 +183,4 @@ def jacobian_of_a_condition_in_a_loop(tf, x):
   return tape.jacobian(rows, x, experimental_use_pfor=False)
 
 
-CASES = [*define.cases, *define_loss.cases]
+CASES = [*define_loss.cases, *define.cases]

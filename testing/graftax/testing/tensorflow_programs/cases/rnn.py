@@ -11,29 +11,20 @@ _X = normal(3, 5, 4)
 _LOOSE = (1e-4, 1e-5)
 
 
-@define(_X, checks=_LAYER, tolerance=_LOOSE)
-def lstm(tf):
-  return tf.keras.layers.LSTM(6)
-
-
-@define(_X, checks=_LAYER, tolerance=_LOOSE)
-def lstm_sequences(tf):
-  return tf.keras.layers.LSTM(6, return_sequences=True, return_state=True)
-
-
-@define(_X, checks=_LAYER, tolerance=_LOOSE)
-def gru(tf):
-  return tf.keras.layers.GRU(6, return_sequences=True)
-
-
-@define(_X, checks=_LAYER, tolerance=_LOOSE)
-def simple_rnn(tf):
-  return tf.keras.layers.SimpleRNN(6)
-
-
-@define(_X, checks=_LAYER, tolerance=_LOOSE)
-def bidirectional(tf):
-  return tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(3, return_sequences=True))
+define.table(
+  _X,
+  checks=_LAYER,
+  tolerance=_LOOSE,
+  programs={
+    "lstm": lambda tf: tf.keras.layers.LSTM(6),
+    "lstm_sequences": lambda tf: tf.keras.layers.LSTM(6, return_sequences=True, return_state=True),
+    "gru": lambda tf: tf.keras.layers.GRU(6, return_sequences=True),
+    "simple_rnn": lambda tf: tf.keras.layers.SimpleRNN(6),
+    "bidirectional": lambda tf: tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(3, return_sequences=True)),
+    "unrolled": lambda tf: tf.keras.layers.LSTM(4, unroll=True),
+    "backwards": lambda tf: tf.keras.layers.GRU(4, go_backwards=True, reset_after=False),
+  },
+)
 
 
 @define(_X, checks=_LAYER, tolerance=_LOOSE)
@@ -45,16 +36,6 @@ def stacked(tf):
       tf.keras.layers.Dense(2),
     ]
   )
-
-
-@define(_X, checks=_LAYER, tolerance=_LOOSE)
-def unrolled(tf):
-  return tf.keras.layers.LSTM(4, unroll=True)
-
-
-@define(_X, checks=_LAYER, tolerance=_LOOSE)
-def backwards(tf):
-  return tf.keras.layers.GRU(4, go_backwards=True, reset_after=False)
 
 
 @define(integers(3, 6, low=0, high=5), checks=("value", "jit", "param_grad", "vmap", "batch"), tolerance=_LOOSE)

@@ -25,40 +25,26 @@ def _step(tf, optimizer, model=None):
   return tf.function(step)
 
 
-@define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
-def sgd(tf):
-  return _step(tf, tf.keras.optimizers.SGD(0.1))
-
-
-@define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
-def nesterov_momentum(tf):
-  return _step(tf, tf.keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True))
-
-
-@define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
-def adam(tf):
-  return _step(tf, tf.keras.optimizers.Adam(0.01))
+define.table(
+  _X,
+  _Y,
+  checks=_STEP,
+  tolerance=_LOOSE,
+  programs={
+    "sgd": lambda tf: _step(tf, tf.keras.optimizers.SGD(0.1)),
+    "nesterov_momentum": lambda tf: _step(tf, tf.keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True)),
+    "adam": lambda tf: _step(tf, tf.keras.optimizers.Adam(0.01)),
+    "rmsprop_and_averaging": lambda tf: _step(tf, tf.keras.optimizers.RMSprop(0.01, momentum=0.5, use_ema=True)),
+    "adagrad": lambda tf: _step(tf, tf.keras.optimizers.Adagrad(0.1)),
+    "lion": lambda tf: _step(tf, tf.keras.optimizers.Lion(0.01)),
+  },
+)
 
 
 @define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
 def adamw_with_schedule_and_clipping(tf):
   schedule = tf.keras.optimizers.schedules.CosineDecay(0.1, 100, warmup_steps=10, warmup_target=0.2)
   return _step(tf, tf.keras.optimizers.AdamW(schedule, weight_decay=0.01, global_clipnorm=0.5))
-
-
-@define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
-def rmsprop_and_averaging(tf):
-  return _step(tf, tf.keras.optimizers.RMSprop(0.01, momentum=0.5, use_ema=True))
-
-
-@define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
-def adagrad(tf):
-  return _step(tf, tf.keras.optimizers.Adagrad(0.1))
-
-
-@define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
-def lion(tf):
-  return _step(tf, tf.keras.optimizers.Lion(0.01))
 
 
 @define(_X, _Y, checks=_STEP, tolerance=_LOOSE)
