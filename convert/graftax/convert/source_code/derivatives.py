@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-__all__ = ["TracedRule", "has_derivative", "is_stored", "primal", "trace"]
+from graftax.xla_call_module import lax_extras
+
+__all__ = ["TracedRule", "has_derivative", "is_nearly_own", "is_stored", "primal", "trace"]
 
 # Any in this module: jaxprs, their variables and parameters of primitives, which JAX does not type.
 
@@ -48,6 +50,11 @@ def is_stored(equation: Any) -> bool:
   moving = tuple(_is_inexact(v.aval) for v in inputs)
   closed = _jvp(_function(equation, inputs), specs, moving, tuple(_is_inexact(v.aval) for v in equation.outvars))
   return any(e.primitive.name == _LINEAR_CALL for e in closed.jaxpr.eqns)
+
+
+def is_nearly_own(equation: Any) -> bool:
+  """Returns whether JAX's derivative of a function with a rule differs from the rule in the direction of 0 only."""
+  return lax_extras.keeps_zero_tangents(equation)
 
 
 def primal(equation: Any) -> ClosedJaxpr:

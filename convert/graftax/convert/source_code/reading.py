@@ -108,7 +108,7 @@ class Reader:
       closed, called = None, ""
       if name in _CALLS:
         closed, called = _closed(equation.params[_CALLS[name]]), str(equation.params.get("name", ""))
-      elif name in _RULES and not derivatives.has_derivative(equation):
+      elif name in _RULES and (not derivatives.has_derivative(equation) or derivatives.is_nearly_own(equation)):
         closed, operands = derivatives.primal(equation), _distinct(equation, operands)
       elif name in _RULES and self._within_rules and self._is_stored(equation):
         # A stored gradient has a stored gradient itself, and so on without end. From the second order on, JAX

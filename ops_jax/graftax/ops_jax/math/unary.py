@@ -10,6 +10,7 @@ from graftax.ops_jax._core.fast_dispatch import fast_dispatch
 from graftax.ops_jax._core.known import keep_known
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
+from graftax.xla_call_module.lax_extras import keeping_zero_tangents
 
 __all__ = [
   "abs_",
@@ -78,41 +79,63 @@ def square(x: Array) -> Array:
 
 @register("Reciprocal", "Inv", ignores=("T",))
 def reciprocal(x: Array) -> Array:
-  """Returns `1 / x`, same shape and dtype."""
-  return lax.div(jnp.ones_like(x), jnp.asarray(x))
+  """Returns `1 / x`, same shape and dtype. A gradient of 0 stays 0, also at 0."""
+  return _reciprocal(jnp.asarray(x))
+
+
+_reciprocal = keeping_zero_tangents(lambda x: lax.div(jnp.ones_like(x), x))
 
 
 @register("Sqrt", ignores=("T",))
 def sqrt(x: Array) -> Array:
-  """Returns the square root, NaN below 0. Same shape and dtype."""
-  return lax.sqrt(x)
+  """Returns the square root, NaN below 0. Same shape and dtype. A gradient of 0 stays 0, also at 0 and below."""
+  return _sqrt(jnp.asarray(x))
+
+
+_sqrt = keeping_zero_tangents(lax.sqrt)
 
 
 @register("Rsqrt", ignores=("T",))
 def rsqrt(x: Array) -> Array:
-  """Returns `1 / sqrt(x)`, same shape and dtype."""
-  return lax.rsqrt(x)
+  """Returns `1 / sqrt(x)`, same shape and dtype. A gradient of 0 stays 0, also at 0 and below."""
+  return _rsqrt(jnp.asarray(x))
+
+
+_rsqrt = keeping_zero_tangents(lax.rsqrt)
 
 
 @register("SqrtGrad", ignores=("T",))
 def sqrt_grad(y: Array, dy: Array) -> Array:
-  """Returns the gradient of `Sqrt`, given its result `y`: `dy * 0.5 / conj(y)`. Same shape and dtype."""
-  y = jnp.conj(jnp.asarray(y))
-  return dy * jnp.asarray(0.5, y.dtype) / y
+  """Returns the gradient of `Sqrt`, given its result `y`: `dy * 0.5 / conj(y)`, or 0 if `dy` is 0.
+
+  Same shape and dtype.
+  """
+  y, dy = jnp.conj(jnp.asarray(y)), jnp.asarray(dy)
+  return _zero_for_zero(dy, dy * jnp.asarray(0.5, y.dtype) / y)
 
 
 @register("RsqrtGrad", ignores=("T",))
 def rsqrt_grad(y: Array, dy: Array) -> Array:
-  """Returns the gradient of `Rsqrt`, given its result `y`: `dy * -0.5 * conj(y) ** 3`. Same shape and dtype."""
-  y = jnp.conj(jnp.asarray(y))
-  return dy * (jnp.asarray(-0.5, y.dtype) * y) * (y * y)
+  """Returns the gradient of `Rsqrt`, given its result `y`: `dy * -0.5 * conj(y) ** 3`, or 0 if `dy` is 0.
+
+  Same shape and dtype.
+  """
+  y, dy = jnp.conj(jnp.asarray(y)), jnp.asarray(dy)
+  return _zero_for_zero(dy, dy * (jnp.asarray(-0.5, y.dtype) * y) * (y * y))
 
 
 @register("ReciprocalGrad", "InvGrad", ignores=("T",))
 def reciprocal_grad(y: Array, dy: Array) -> Array:
-  """Returns the gradient of `Reciprocal`, given its result `y`: `-dy * conj(y) ** 2`. Same shape and dtype."""
-  y = jnp.conj(jnp.asarray(y))
-  return -dy * y * y
+  """Returns the gradient of `Reciprocal`, given its result `y`: `-dy * conj(y) ** 2`, or 0 if `dy` is 0.
+
+  Same shape and dtype.
+  """
+  y, dy = jnp.conj(jnp.asarray(y)), jnp.asarray(dy)
+  return _zero_for_zero(dy, -dy * y * y)
+
+
+def _zero_for_zero(dy: Array, gradient: Array) -> Array:
+  return jnp.where(dy == 0, jnp.zeros_like(gradient), gradient)
 
 
 @register("Floor", ignores=("T",))

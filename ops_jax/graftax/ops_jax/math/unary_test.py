@@ -1,8 +1,11 @@
 """Unary functions against TensorFlow: every dtype, NaN and infinities, rank 0, no elements, two derivatives."""
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from graftax.testing.raw_ops import check_raw_op, raw_op
 
@@ -101,6 +104,27 @@ def test_gradient_ops_match_tensorflow(op, dtype):
   if np.dtype(dtype).kind == "c":
     y, dy = y * (1 + 0.5j), dy * (1 - 0.25j)
   check_raw_op(op, [y.astype(dtype), dy.astype(dtype)], grad=op == "ReciprocalGrad" and dtype == np.float64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.complex64])
+@pytest.mark.parametrize("op", ["SqrtGrad", "RsqrtGrad", "ReciprocalGrad"])
+def test_gradients_of_zero_stay_zero_like_tensorflows(op, dtype):
+  y, dy = np.array([0, np.inf, np.nan, 2, 0], dtype), np.array([0, 0, 0, 0, 1], dtype)
+  check_raw_op(op, [y, dy], vmap=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("op", ["Sqrt", "Rsqrt", "Reciprocal"])
+def test_no_gradient_passes_from_what_was_not_selected(op, dtype):
+  x = np.array([0.0, -1.0, -np.inf, np.nan, 4.0, np.inf], dtype)
+  case = raw_op(op, [x])
+  is_selected = np.array([False, False, False, False, True, True])
+  with tf.GradientTape() as tape:
+    given = tf.constant(x)
+    tape.watch(given)
+    y = tf.where(is_selected, getattr(tf.raw_ops, op)(x=given), 0)
+  _, pull = jax.vjp(lambda x: jnp.where(is_selected, case.run(x)[0], 0), x)
+  np.testing.assert_allclose(pull(np.ones_like(x))[0], tape.gradient(y, given), rtol=1e-6)
 
 
 def test_derivative_of_acosh_below_1_is_undefined():

@@ -18,6 +18,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `tangent_rules`: Functions with a given derivative.
 - `while_loops`: `lax.while_loop` with derivatives in every mode.
 - `windows`: Windowed reductions and select-and-scatter with HLO's semantics.
+- `zero_tangents`: Elementwise functions whose derivative is 0 in the direction of 0.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     reduce_window,
     select_and_scatter,
   )
+  from graftax.xla_call_module.lax_extras.zero_tangents import keeping_zero_tangents, keeps_zero_tangents
 
 __all__ = [
   "CONV_FORMS",
@@ -88,6 +90,8 @@ __all__ = [
   "index_vectors_last",
   "is_identity",
   "is_inexact",
+  "keeping_zero_tangents",
+  "keeps_zero_tangents",
   "linear_call",
   "lowest",
   "mapped",
@@ -110,7 +114,7 @@ __all__ = [
 _HOMES = (
     "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "conv_forms",
     "convolutions", "gather_scatter", "closure_conversion",
-    "linear_calls", "tangent_rules", "while_loops",
+    "linear_calls", "tangent_rules", "while_loops", "zero_tangents",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from jax.interpreters import ad, batching
 from graftax.xla_call_module import mlir
 from graftax.xla_call_module.lax_extras.arrays import ArrayFunction, replaced
 
-__all__ = ["linear_call"]
+__all__ = ["linear_call", "unmapped"]
 
 
 def linear_call(
@@ -121,6 +121,17 @@ class _Mapped:
 
   def __call__(self, *operands: Array) -> Any:
     return jax.vmap(self._function, in_axes=self._axes, out_axes=0)(*operands)
+
+  @property
+  def function(self) -> ArrayFunction:
+    return self._function
+
+
+def unmapped(function: ArrayFunction) -> ArrayFunction:
+  """Returns the function that was given to `linear_call`, of one that `vmap` has mapped any number of times."""
+  while isinstance(function, _Mapped):
+    function = function.function
+  return function
 
 
 def _batch(
