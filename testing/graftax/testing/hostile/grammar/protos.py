@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, schema
 
-__all__ = ["Func", "Shape", "add", "attr", "const", "function", "graph", "tensor"]
+__all__ = ["Func", "Shape", "add", "attr", "call", "const", "function", "graph", "loop", "tensor"]
 
 # Any in this module: values of attributes.
 
