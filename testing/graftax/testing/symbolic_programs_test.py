@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import graftax.convert as gc
+from graftax.ops_jax import BoundedArray
 
 layers = keras.layers
 _RNG = np.random.default_rng(0)
@@ -191,3 +192,51 @@ def test_sizes_that_cannot_be_compared_are_explained():
   with pytest.raises(Exception, match="inconclusive|symbolic|Symbolic") as e:
     _exported(tf.function(lambda x: tf.reshape(x, [-1, 4])), [_floats(2, 4)], ["b, n"])
   assert any("constraints=" in note for note in e.value.__notes__)
+
+
+_TAGS = _ints(3, 0, 3, 7, 0, 5, 7, 3)
+_VALUES = _floats(8, 3)
+_BOXES = np.sort(_RNG.uniform(size=(8, 2, 2)), axis=1).reshape(8, 4).astype(np.float32)
+
+_SIZES_FROM_DATA = {
+  "boolean_mask": (lambda x, tags: tf.boolean_mask(x, tags > 2), "n, 3", "n"),
+  "sum of masked rows": (lambda x, tags: tf.reduce_sum(tf.boolean_mask(x, tags > 2), 0), "n, 3", "n"),
+  "where": (lambda x, tags: tf.where(tags > 2), "n, 3", "n"),
+  "gather of where": (lambda x, tags: tf.gather(x, tf.where(tags > 2)[:, 0]) * 2.0, "n, 3", "n"),
+  "unique": (lambda x, tags: tf.unique_with_counts(tags), "n, 3", "n"),
+  "sum by distinct tag": (
+    lambda x, tags: tf.math.unsorted_segment_sum(x, tf.unique(tags)[1], 8),
+    "n, 3",
+    "n",
+  ),
+  "list difference": (lambda x, tags: tf.raw_ops.ListDiff(x=tags, y=tags[2:3])[0], "n, 3", "n"),
+  "partition": (lambda x, tags: tf.dynamic_partition(x, tf.cast(tags > 2, tf.int32), 2), "n, 3", "n"),
+  "partition of columns": (lambda x, tags: tf.dynamic_partition(tags, tf.cast(tags > 2, tf.int32), 2), "n, 3", "n"),
+  "sparse from dense": (lambda x, tags: tf.sparse.to_dense(tf.sparse.from_dense(tf.nn.relu(x))), "n, 3", "n"),
+  "non-max suppression": (
+    lambda boxes, tags: tf.image.non_max_suppression(boxes, tf.cast(tags, tf.float32), 5, 0.3),
+    "n, 4",
+    "n",
+  ),
+  "ragged to dense": (
+    lambda x, tags: tf.RaggedTensor.from_row_splits(x, tf.stack([0, tags[1] + 2, tf.shape(x)[0]])).to_tensor(),
+    "n, 3",
+    "n",
+  ),
+  "stateless shuffle": (lambda x, tags: tf.random.experimental.stateless_shuffle(x, [1, 2]), "n, 3", "n"),
+  "searchsorted": (lambda x, tags: tf.searchsorted(tf.sort(tags), tags - 1, "right"), "n, 3", "n"),
+}
+
+
+@pytest.mark.parametrize("name", _SIZES_FROM_DATA)
+def test_sizes_that_depend_on_data_are_bounded_by_symbolic_sizes(name):
+  function, *symbolic = _SIZES_FROM_DATA[name]
+  rows = _BOXES if symbolic[0] == "n, 4" else _VALUES
+  tf_fn = tf.function(function)
+  exported = _exported(tf_fn, [rows, _TAGS], symbolic)
+  for size in (8, 5):
+    args = rows[:size], _TAGS[:size]
+    got = jax.tree.leaves(exported.call(*args), is_leaf=lambda x: isinstance(x, BoundedArray))
+    for ours, theirs in zip(got, tf.nest.flatten(tf_fn(*args)), strict=True):
+      ours = np.asarray(ours)
+      np.testing.assert_allclose(ours, theirs, rtol=1e-6)

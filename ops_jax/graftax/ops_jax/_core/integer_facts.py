@@ -271,11 +271,12 @@ class IntegerFacts:
     Args:
       x: an array of integers; of a known one nothing is noted.
       low: the least value that is possible.
-      high: the greatest value that is possible.
+      high: the greatest value that is possible; a symbolic dimension is not noted.
       is_certain: false if the bound is that of a size which the user gave, and which a check at run time compares.
     """
     if not is_known(x):
-      self._ranges.set(x, _Range(low, high, is_certain))
+      # A symbolic size tells nothing in numbers.
+      self._ranges.set(x, _Range(low, high if isinstance(high, int) else np.inf, is_certain))
 
   def matrix_entries(self, matrix: Array) -> tuple[tuple[Affine, ...], ...]:
     """Returns one `Affine` for each element of a matrix, by row."""

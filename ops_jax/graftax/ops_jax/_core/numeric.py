@@ -9,7 +9,7 @@ from jax import lax
 
 from graftax.ops_jax._core.values import Array
 
-__all__ = ["highest_finite", "invalid", "lowest_finite", "rank_keys", "round_half_away"]
+__all__ = ["highest_finite", "invalid", "lowest_finite", "rank_keys", "round_half_away", "search_sorted"]
 
 
 def round_half_away(x: Array) -> Array:
@@ -35,6 +35,30 @@ def invalid(dtype: Any) -> np.ndarray:
 def lowest_finite(dtype: Any) -> np.ndarray:
   """Returns the least finite value of a real dtype, as a scalar."""
   return np.asarray(_limits(dtype).min, dtype)
+
+
+def search_sorted(ordered: Array, values: Array, side: str = "left") -> jax.Array:
+  """Returns `jnp.searchsorted(ordered, values, side)` as int32, also if the number of sorted elements is symbolic.
+
+  Example:
+    >>> search_sorted(jnp.array([1, 3, 3, 5]), jnp.array([3, 9, 0])).tolist()
+    [1, 4, 0]
+  """
+  ordered, values = jnp.asarray(ordered), jnp.asarray(values)
+  size = ordered.shape[0]
+  if isinstance(size, int):
+    return jnp.searchsorted(ordered, values, side=side).astype(np.int32)
+  # JAX 0.12 searches in a known number of elements only. Sizes have 31 bits.
+  is_before = jnp.less if side == "left" else jnp.less_equal
+
+  def halve(_: Any, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    low, high = ends
+    middle = low + (high - low) // 2
+    goes_up = is_before(ordered.at[middle].get(mode="clip"), values) & (low < high)
+    return jnp.where(goes_up, middle + 1, low), jnp.where(goes_up, high, middle)
+
+  low = jnp.zeros(values.shape, np.int32)
+  return lax.fori_loop(0, 31, halve, (low, jnp.full(values.shape, size, np.int32)))[0]
 
 
 def rank_keys(x: jax.Array) -> jax.Array:

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graftax.ops_jax._core.numeric import highest_finite, lowest_finite, round_half_away
+from graftax.ops_jax._core.numeric import highest_finite, lowest_finite, round_half_away, search_sorted
 from graftax.xla_call_module.lax_extras import highest, lowest
 
 
@@ -35,3 +35,14 @@ def test_ends_of_floats_without_infinity_are_finite():
   # NumPy turns infinity into NaN, which would win every maximum.
   dtype = ml_dtypes.float8_e4m3fn
   assert (lowest(dtype), highest(dtype)) == (-448, 448) == (lowest_finite(dtype), highest_finite(dtype))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_search_in_a_symbolic_number_of_elements(side):
+  export = jax.export.export(jax.jit(lambda a, v: search_sorted(a, v, side)))
+  exported = export(*jax.export.symbolic_args_specs((np.zeros(3, np.float32), np.zeros(3, np.float32)), "n"))
+  rng = np.random.default_rng(0)
+  for size in (1, 2, 3, 8, 1000):
+    ordered, values = np.sort(rng.integers(0, 9, size)).astype(np.float32), rng.integers(-2, 11, size)
+    values = values.astype(np.float32)
+    np.testing.assert_array_equal(exported.call(ordered, values), np.searchsorted(ordered, values, side))

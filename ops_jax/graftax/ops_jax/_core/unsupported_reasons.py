@@ -33,6 +33,10 @@ _SERVERS = "it collects requests of a server, or orders its threads; convert the
 _OBSERVERS = "it observes values for a debugger or for calibration; save the graph without it"
 _TENSORFLOW_TESTS = "only TensorFlow's own tests use it"
 _EXPERIMENTAL = "it belongs to an experimental set of ops that no function of TensorFlow's Python API makes"
+_ROWS = (
+  "it compares the rows of sparse tensors, for which no lowering is written; compute it outside, or register a "
+  "lowering that works on padded rows"
+)
 _TREES = "decision forests are not lowered; keep this part in TensorFlow, or run the forest with the library ydf"
 
 # The first pattern that matches an op's whole name gives the reason, if the op has no lowering: some patterns
@@ -62,7 +66,8 @@ _REASONS = tuple(
     (r".*(Queue|Barrier|Accumulator).*|.*Reader.*|(Ordered)?Map(Un)?[Ss]tage.*|(Un)?[Ss]tage.*|RecordInput", _QUEUE),
     (r"(EagerPyFunc|PyFunc|PyFuncStateless)", "it calls a Python function of the process that made the graph; register "
       "a lowering that calls it with jax.pure_callback"),
-    (r"(EditDistance|.*SetOperation|SetSize|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
+    (r"EditDistance|SetSize", _ROWS),
+    (r"(.*SetOperation|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
       r"GenerateBoundingBoxProposals|ComputeAccidentalHits)", _SHAPE),
     (r"(Ref)?(Enter|Exit|Merge|NextIteration|Switch)|_SwitchN|LoopCond", _CONTROL_FLOW),
     (r"TensorArray(?!.*V3).*", _OLD_ARRAYS),

@@ -6,7 +6,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, canonical_dtype
-from graftax.ops_jax._core.numeric import rank_keys
+from graftax.ops_jax._core.numeric import rank_keys, search_sorted
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
 
@@ -191,7 +191,7 @@ def _search_rows(sorted_inputs: Array, values: Array, side: str, out_type: np.dt
     raise InvalidInputError(
       f"LowerBound/UpperBound: shapes {sorted_inputs.shape} and {values.shape}; expected [batch, n] and [batch, m]."
     )
-  places = jax.vmap(lambda row, wanted: jnp.searchsorted(row, wanted, side=side))(sorted_inputs, values)
+  places = jax.vmap(lambda row, wanted: search_sorted(row, wanted, side))(sorted_inputs, values)
   return places.astype(canonical_dtype(out_type))
 
 

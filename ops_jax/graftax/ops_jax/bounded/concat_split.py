@@ -17,6 +17,7 @@ from graftax.ops_jax.bounded.masks import (
   checked_length,
   common_length,
   joined_axis,
+  may_be_less,
   poisoned,
   resized,
   to_axis,
@@ -60,13 +61,13 @@ def concatenate(call: BoundedCall, parts: Sequence[BoundedArray], axis: int) -> 
   lengths = list(parts[0].lengths)
   if total.is_known:
     lengths[axis] = None
-    result = poisoned(resized(result, axis, int(total.offset)), any_overflow(*parts))
+    result = poisoned(resized(result, axis, total.offset), any_overflow(*parts))
     return call.made(result, lengths, may_overflow)
   length = checked_length(jnp.asarray(total.value(), jnp.int32), any_overflow(*parts))
   call.facts.with_entries(length, (total,))
   known = call.facts.greatest(total)
-  if known is not None and known[1] and known[0] < bound:
-    result = resized(result, axis, max(known[0], 0))
+  if known is not None and known[1] and may_be_less(known[0], bound):
+    result = resized(result, axis, jax.core.min_dim(max(known[0], 0), bound))
   lengths[axis] = length
   return call.made(result, lengths, may_overflow)
 

@@ -26,7 +26,7 @@ def bounded_size(call: BoundedCall, size: Affine, natural: int | None = None) ->
   A negative size is an error in TensorFlow, so its length is invalid.
   """
   if size.is_known:
-    return int(size.offset), None, False
+    return size.offset, None, False
   bound, may_overflow = call.bound(size, natural)
   length = jnp.asarray(size.value(), jnp.int32)
   if not call.facts.is_never_negative(size):

@@ -60,6 +60,11 @@ def along(vector: jax.Array, axis: int, rank: int) -> jax.Array:
   return vector.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
+def may_be_less(size: int, other: int) -> bool:
+  """Returns whether a padded size can be less than another one, if one of them is symbolic."""
+  return bool(jax.core.max_dim(size, other) != size)
+
+
 def row_mask(length: jax.Array | np.int32, size: int) -> jax.Array:
   """Returns which of `size` positions are below a length."""
   return jnp.arange(size, dtype=jnp.int32) < length
@@ -202,11 +207,11 @@ def joined_axis(facts: IntegerFacts, parts: Sequence[tuple[int, jax.Array | None
   lengths = _distinct(facts, [length for _, length in parts if length is not None])
   if not lengths or len(static) > 1:
     # For several sizes, the op's own error is best.
-    return Axis(max((size for size, _ in parts), default=1), None)
+    return Axis(functools.reduce(jax.core.max_dim, (size for size, _ in parts), 1), None)
   if static:
     (size,) = static
     return Axis(size, None, _none_of(lengths, size, broadcasts))
-  bound = max(size for size, length in parts if length is not None)
+  bound = functools.reduce(jax.core.max_dim, (size for size, length in parts if length is not None))
   common = lengths[0]
   for length in lengths[1:]:
     common = jnp.where(common == 1, length, common) if broadcasts else common

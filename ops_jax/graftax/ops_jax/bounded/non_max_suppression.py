@@ -15,6 +15,7 @@ from graftax.ops_jax.bounded.masks import (
   checked_length,
   filled,
   masked_derivative,
+  may_be_less,
   poisoned,
   row_mask,
   valid_mask,
@@ -90,14 +91,16 @@ def _maximum(call: BoundedCall, value: Value, num_boxes: int, is_padded: bool) -
     return bounded_size(call, wanted)
   limit = None
   if wanted.is_known:
-    bound = min(int(wanted.offset), num_boxes)
+    bound = jax.core.min_dim(int(wanted.offset), num_boxes)
   else:
     found = call.facts.greatest(wanted)
-    bound = min(num_boxes, max(found[0], 0)) if found is not None and found[1] else num_boxes
+    bound = jax.core.min_dim(num_boxes, max(found[0], 0)) if found is not None and found[1] else num_boxes
     limit = jnp.asarray(wanted.value(), jnp.int32)
     limit = checked_length(limit, limit < 0)
   option = call.max_size()
-  return (bound, limit, False) if option is None or option >= bound else (option, limit, True)
+  if option is None or not may_be_less(option, bound):
+    return bound, limit, False
+  return jax.core.min_dim(option, bound), limit, True
 
 
 def _boxes_and_scores(call: BoundedCall, inputs: Sequence[Value]) -> tuple[BoundedArray, BoundedArray]:

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.integer_facts import Affine
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.numeric import search_sorted
+from graftax.ops_jax._core.values import Value, shape_vector
 from graftax.ops_jax.bounded.elementwise import broadcast_together
 from graftax.ops_jax.bounded.masks import (
   any_of,
@@ -41,7 +42,7 @@ def ragged_range(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   total = checked_length(total, any_of(axis.is_bad, overflow))
   bound, _ = call.bound(Affine(((total, 1),), 0))
   places = jnp.arange(bound, dtype=jnp.int32)
-  rows = jnp.clip(jnp.searchsorted(splits, places, side="right") - 1, 0, max(axis.size - 1, 0))
+  rows = jnp.clip(search_sorted(splits, places, "right") - 1, 0, jax.core.max_dim(axis.size - 1, 0))
   numbers = starts[rows] + deltas[rows] * (places - splits[rows]).astype(starts.dtype)
   splits = splits.astype(call.dtype("Tsplits", np.int64))
   return [
@@ -86,12 +87,12 @@ def ragged_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]
   natural = None if known is None else size * int(np.max(np.unique(known, return_counts=True)[1], initial=0))
   bound, _ = call.bound(Affine(((total, 1),), 0), natural)
   places = jnp.arange(bound, dtype=splits.dtype)
-  row = jnp.searchsorted(found[1:], places, side="right")
+  row = search_sorted(found[1:], places, "right")
   # Places after the last value are out of range: they are 0, and pass no derivative.
   places += jnp.append(starts - found[:-1], jnp.asarray(size, splits.dtype))[row]
   # JAX gathers nothing from an array without elements, not even what fills the result.
   source = with_poisoned_derivative(x.padded, is_bad) if size else jnp.zeros((1, *x.padded.shape[1:]), x.dtype)
-  gathered = source.at[jnp.where(row < rows.size, places, max(size, 1))].get(mode="fill", fill_value=0)
+  gathered = source.at[jnp.where(row < rows.size, places, jax.core.max_dim(size, 1))].get(mode="fill", fill_value=0)
   result = poisoned(found, is_bad)
   call.facts.note_range(result, 0, bound, is_certain=False)
   return [result, call.made(gathered, (total, *[None] * (gathered.ndim - 1)), may_overflow=True)]
@@ -120,6 +121,6 @@ def ragged_tensor_to_tensor(call: BoundedCall, inputs: Sequence[Value]) -> Seque
     sizes[1], may_overflow = call.bound(Affine(((longest, 1),), 0), x.padded.shape[0])
     length = longest
   overflow = any_overflow(x)
-  result = poisoned(call.run_one(np.asarray(sizes, np.int32), x.padded, default, splits), overflow)
+  result = poisoned(call.run_one(shape_vector(sizes), x.padded, default, splits), overflow)
   lengths = (None, length, *[None] * (result.ndim - 2))
   return [call.made(masked_derivative(result, valid_mask(result.shape, lengths)), lengths, may_overflow)]

@@ -21,7 +21,7 @@ from graftax.ops_jax._core.registry import BoundedRule, registered_bounded_rules
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Value
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, poisoned
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, may_be_less, poisoned
 from graftax.ops_jax.bounded.values import BoundedArray
 
 __all__ = ["BoundedCall", "SizeRule", "carries", "bounded_rule", "makes", "ops_with_bounded_sizes", "ops_with_max_size"]
@@ -127,10 +127,11 @@ class BoundedCall:
     found = self.facts.greatest(size)
     sure = [bound for bound in (natural, found[0] if found is not None and found[1] else None) if bound is not None]
     wanted = self.max_size()
-    if wanted is not None and (not sure or wanted < min(sure)):
-      return wanted, True
-    if sure:
-      return max(min(sure), 0), False
+    least = functools.reduce(jax.core.min_dim, sure) if sure else None
+    if wanted is not None and (least is None or may_be_less(wanted, least)):
+      return wanted if least is None else jax.core.min_dim(wanted, least), True
+    if least is not None:
+      return jax.core.max_dim(least, 0), False
     if found is not None:
       return max(found[0], 0), True
     raise MissingBoundError(
@@ -167,7 +168,7 @@ class BoundedCall:
 
   def _note_length(self, length: jax.Array, size: int, may_overflow: bool) -> None:
     known = self.facts.greatest(Affine(((length, 1),), 0))
-    if known is None or known[0] > size:
+    if known is None or may_be_less(size, known[0]):
       self.facts.note_range(length, 0, size, is_certain=not may_overflow)
     if may_overflow and self.context.options.enable_checkify_for_asserts:
       checkify.check(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.precision import in_one_precision
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.values import Value, shape_vector
 from graftax.ops_jax.bounded.concat_split import fitted_except
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.gather import checked_coordinates
@@ -41,7 +41,7 @@ def scatter_nd(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
     place = axis - depth + i.padded.ndim - 1
     natural = u.padded.shape[place] if axis >= depth else None
     sizes.append(bounded_size(call, entry, natural))
-  bounds = np.asarray([bound for bound, _, _ in sizes], np.int32)
+  bounds = shape_vector(bound for bound, _, _ in sizes)
   lengths = [length for _, length, _ in sizes]
   coordinates = dropped(i, lengths[:depth])
   padded = u.padded[(..., *(slice(int(bound)) for bound in bounds[depth:]))]

@@ -8,7 +8,7 @@ import numpy as np
 
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, valid_mask
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, may_be_less, valid_mask
 from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.values import BoundedArray
 
@@ -24,10 +24,10 @@ def true_positions(call: BoundedCall, mask: jax.Array, source: BoundedArray) -> 
     source: where the mask comes from; if it overflowed, the number is not valid.
   """
   wanted = call.max_size()
-  bound = mask.size if wanted is None else min(wanted, mask.size)
+  bound = mask.size if wanted is None else jax.core.min_dim(wanted, mask.size)
   count = checked_length(jnp.sum(mask, dtype=jnp.int32), any_overflow(source))
   (positions,) = jnp.nonzero(mask, size=bound, fill_value=0)
-  return positions.astype(jnp.int32), count, source.may_overflow or bound < mask.size
+  return positions.astype(jnp.int32), count, source.may_overflow or may_be_less(bound, mask.size)
 
 
 @makes("Where")

@@ -10,7 +10,7 @@ import numpy as np
 
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.values import Value, shape_vector
 from graftax.ops_jax.bounded.masks import any_of, any_overflow, as_bounded, poisoned, resized
 from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
@@ -38,7 +38,7 @@ def _shape_vector(call: BoundedCall, value: Value) -> Value:
   entries = size_entries(call.facts, value)
   dtype = call.dtype("out_type", np.int32)
   if all(entry.is_known for entry in entries):
-    return np.asarray([entry.offset for entry in entries], dtype)
+    return shape_vector((entry.offset for entry in entries), dtype)
   vector = jnp.stack([jnp.asarray(entry.value()).astype(dtype) for entry in entries])
   return call.facts.with_entries(vector, entries)
 
@@ -164,7 +164,7 @@ def _kept_axes(
 def _offset(entry: Affine | None) -> int:
   # No file reaches the assertion: `_kept_axes` asks for entries that are not among those without a known size.
   assert entry is not None and entry.is_known, "internal: a size between bounded axes is not known."
-  return int(entry.offset)
+  return entry.offset
 
 
 def _count(x: BoundedArray) -> Any:

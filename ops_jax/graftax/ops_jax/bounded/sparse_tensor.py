@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.known import canonical_dtype
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.values import Value, shape_vector
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import (
   any_overflow,
@@ -16,6 +16,7 @@ from graftax.ops_jax.bounded.masks import (
   checked_length,
   filled,
   masked_derivative,
+  may_be_less,
   resized,
   row_mask,
 )
@@ -45,7 +46,7 @@ def sparse_to_dense(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Valu
     i, v = in_step(call, i, v, 1, keeps_lengths=True)
   sizes = [bounded_size(call, entry) for entry in call.facts.entries(shape)]
   lengths = [length for _, length, _ in sizes]
-  bounds = np.asarray([bound for bound, _, _ in sizes], np.int32)
+  bounds = shape_vector(bound for bound, _, _ in sizes)
   result = call.run_one(dropped(i, lengths), bounds, v.padded, default)
   return [finished(call, result, lengths, (i, v), any(may for _, _, may in sizes))]
 
@@ -113,9 +114,9 @@ def _filled_rows(
 ) -> Sequence[Value]:
   """Returns the results of `SparseFillEmptyRows` with their lengths."""
   wanted = call.max_size()
-  bound = indices.shape[0] if wanted is None else min(wanted, indices.shape[0])
+  bound = indices.shape[0] if wanted is None else jax.core.min_dim(wanted, indices.shape[0])
   overflow = any_overflow(*sources)
-  may_overflow = overflow is not None or bound < indices.shape[0]
+  may_overflow = overflow is not None or may_be_less(bound, indices.shape[0])
   count = checked_length(count, overflow)
   values = masked_derivative(resized(values, 0, bound), row_mask(count, bound))
   return [

@@ -13,6 +13,7 @@ from graftax.ops_jax.bounded.masks import (
   as_bounded,
   checked_length,
   masked_derivative,
+  may_be_less,
   row_mask,
   valid_mask,
 )
@@ -50,8 +51,8 @@ def unique(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   dtype = call.dtype("out_idx", np.int32)
   first, group, sizes, count = _groups(x)
   wanted = call.max_size()
-  bound = x.padded.size if wanted is None else min(wanted, x.padded.size)
-  may_overflow = x.may_overflow or bound < x.padded.size
+  bound = x.padded.size if wanted is None else jax.core.min_dim(wanted, x.padded.size)
+  may_overflow = x.may_overflow or may_be_less(bound, x.padded.size)
   count = checked_length(count, any_overflow(x))
   mask = row_mask(count, bound)
   values = masked_derivative(x.padded[first[:bound]], mask)
@@ -67,21 +68,22 @@ def _groups(x: BoundedArray) -> tuple[jax.Array, jax.Array, jax.Array, Any]:
   Groups are in the order of their first elements; the padding forms none.
   """
   n = x.padded.size
-  length = np.int32(n) if x.lengths[0] is None else x.lengths[0]
+  length = jnp.asarray(n, jnp.int32) if x.lengths[0] is None else x.lengths[0]
   is_valid = row_mask(length, n)
   keys = x.padded.astype(jnp.int32) if x.dtype == bool else x.padded
   place = jnp.arange(n, dtype=jnp.int32)
   # Padding comes last; equal elements are in the order of their positions.
   outside, ordered, order = jax.lax.sort((~is_valid, keys, place), num_keys=2, is_stable=True)
-  is_new = jnp.concatenate([jnp.ones(min(n, 1), bool), ordered[1:] != ordered[:-1]]) & ~outside
+  is_new = jnp.concatenate([jnp.ones(1, bool), ordered[1:] != ordered[:-1]])[:n] & ~outside
   run = jnp.cumsum(is_new, dtype=jnp.int32) - 1
   starts = jnp.where(is_new, order, n)  # first position of a run's element, at the start of the run
   first_by_group = jnp.sort(starts)
   rank_of_position = jnp.zeros(n + 1, jnp.int32).at[first_by_group].set(place, mode="drop")
-  start_of_run = jnp.full(n, n, jnp.int32).at[jnp.where(is_new, run, n)].set(order, mode="drop")
-  group_in_order = rank_of_position[start_of_run[jnp.maximum(run, 0)]] if n else run
+  # One element more than needed, because JAX gathers nothing from an array without elements.
+  start_of_run = jnp.full(n + 1, n, jnp.int32).at[jnp.where(is_new, run, n + 1)].set(order, mode="drop")
+  group_in_order = rank_of_position[start_of_run[jnp.maximum(run, 0)]]
   group = jnp.zeros(n, jnp.int32).at[order].set(group_in_order)
   group = jnp.where(is_valid, group, 0)
   sizes = jnp.zeros(n, jnp.int32).at[jnp.where(is_valid, group, n)].add(1, mode="drop")
   count = jnp.sum(is_new, dtype=jnp.int32)
-  return jnp.minimum(first_by_group, max(n - 1, 0)), group, sizes, count
+  return jnp.minimum(first_by_group, jax.core.max_dim(n - 1, 0)), group, sizes, count

@@ -231,7 +231,7 @@ def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]
   """
   if alg not in (PHILOX, AUTO_SELECT):
     raise InvalidInputError(f"StatelessShuffle: algorithm {alg!r}; TensorFlow shuffles with 1 (Philox) or 3 only.")
-  if value.ndim == 0 or value.shape[0] < 2:
+  if value.ndim == 0 or value.shape[0] in (0, 1):
     return value
   size = value.shape[0]
   random = philox.random_uint32(philox.from_key_counter(key, counter), size)

@@ -7,6 +7,7 @@ import numpy as np
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
+from graftax.ops_jax._core.numeric import search_sorted
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Namespace, Static, Value, is_known, namespace
@@ -119,7 +120,7 @@ def ragged_tensor_to_sparse(
 def _rows_and_places(splits: Array, length: int, xp: Namespace) -> tuple[Array, Array]:
   """Returns for each of `length` elements its row, and its position in the row."""
   position = xp.arange(length)
-  rows = xp.searchsorted(splits, position, side="right") - 1
+  rows = (np.searchsorted(splits, position, side="right") if xp is np else search_sorted(splits, position, "right")) - 1
   if splits.shape[0] == 1:
     return rows, position
   return rows, position - splits[rows]
@@ -160,10 +161,10 @@ def ragged_tensor_to_tensor(
   splits = _all_splits([_known_if_concrete(t) for t in row_partition_tensors], row_partition_types, budget)
   num_ragged = len(splits)
   inner = tuple(values.shape[1:])
-  wanted = [-1] * (1 + num_ragged + len(inner)) if shape.ndim == 0 else [int(n) for n in shape]
+  wanted = [-1] * (1 + num_ragged + len(inner)) if shape.ndim == 0 else shape.tolist()
   if len(wanted) != 1 + num_ragged + len(inner):
     raise InvalidInputError(f"RaggedTensorToTensor: shape {wanted!r} does not have rank {1 + num_ragged + len(inner)}.")
-  if not splits or min(wanted) < -1:
+  if not splits or any(isinstance(size, int) and size < -1 for size in wanted):
     raise InvalidInputError(f"RaggedTensorToTensor: shape {wanted!r}; expected sizes of at least 0, or -1.")
   _check_splits(splits, values.shape[0])
   num_rows = splits[0].shape[0] - 1
