@@ -586,3 +586,23 @@ def test_reshapes_around_a_product_are_joined_with_it_if_they_fit(left, right, o
   arrays = [rng.normal(size=shape).astype(np.float32) for shape in (left, right)]
   # XLA sums derivatives of the first in another order: 4.8e-6 was measured beside 44.3, a last bit.
   _check(lambda x, y: (x.reshape(-1, 8) @ y.reshape(8, -1)).reshape(out), *arrays, gradient_atol=1e-5)
+
+
+def test_functions_without_source_are_named_as_users_write_them():
+  with pytest.raises(SourceError, match=r"x.at\[...\].apply\(function\); use x.at"):
+    to_source(lambda x: x.at[jnp.array([0, 2])].apply(jnp.sin), jnp.ones(4))
+
+  def root(x):
+    def solve(f, y):
+      return jax.lax.fori_loop(0, 30, lambda _, y: y - f(y) / (3 * y * y + 1), y)
+
+    return jax.lax.custom_root(lambda y: y**3 + y - x, x, solve, lambda g, y: y / g(1.0))
+
+  if "call_hi_primitive" in str(jax.make_jaxpr(root)(1.0)):  # since JAX 0.12; it was a function with a rule before
+    with pytest.raises(SourceError, match="it is jax.lax.custom_root; give the solver a derivative"):
+      to_source(root, 1.0)
+
+
+def test_updates_by_set_have_source():
+  source = to_source(lambda x: x.at[jnp.array([0, 2])].set(jnp.sin(x[:2])), jnp.ones(4))
+  np.testing.assert_array_equal(source.function()(jnp.zeros(4) + 2), np.float32([np.sin(2), 2, np.sin(2), 2]))

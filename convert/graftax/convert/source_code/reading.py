@@ -135,6 +135,9 @@ class Reader:
     if is_callback(name):
       # Of a rule of derivatives: `check_callbacks` has listed those of the program.
       raise callback_error([f"{name} in scope {'/'.join(path)!r}"])
+    refused = _refused(equation)
+    if refused is not None:
+      raise SourceError(f"{name} in scope {'/'.join(path)!r} is not written: it is {refused}.")
     if name in _RULES:
       # A stored gradient is a gradient of reverse mode only, although its equation may have a rule for forward mode.
       rule = self._rule(equation, "vjp" if self._is_stored(equation) else _RULES[name])
@@ -341,6 +344,17 @@ def _expanded(equation: Any) -> ClosedJaxpr | None:
     return jax.tree.leaves(primitive.expand(*jax.tree.unflatten(tree, arrays)))
 
   return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves])
+
+
+def _refused(equation: Any) -> str | None:
+  """Returns what an equation is in JAX's public functions and what to do instead, if no source is written for it."""
+  name, params = equation.primitive.name, equation.params
+  if name == "call_hi_primitive" and type(params["_prim"]).__name__ == "CustomRoot":
+    return "jax.lax.custom_root; give the solver a derivative with jax.custom_jvp or jax.custom_vjp instead"
+  update = params.get("update_jaxpr") if name == "scatter" else None
+  if update is not None and getattr(update, "jaxpr", update).eqns:
+    return "x.at[...].apply(function); use x.at[...].set(function(x[...])) instead"
+  return None
 
 
 def _puts_nowhere(equation: Any) -> bool:
