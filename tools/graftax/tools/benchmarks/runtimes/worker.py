@@ -36,6 +36,8 @@ def main() -> None:
     print(json.dumps(answer), file=answers, flush=True)
   for line in sys.stdin:
     run = runs[int(line)]
+    # The other frameworks ran meanwhile, and took the caches of the processor.
+    run()
     start = time.perf_counter()
     run()
     print(json.dumps(time.perf_counter() - start), file=answers, flush=True)
