@@ -52,7 +52,16 @@ def keeping_zero_tangents(function: Callable[[Array], Array]) -> Callable[[Array
 
 
 def keeps_zero_tangents(equation: Any) -> bool:
-  """Returns whether an equation of a jaxpr calls a function made by `keeping_zero_tangents`, or its linear part."""
+  """Returns whether an equation of a jaxpr calls a function made by `keeping_zero_tangents`, or its linear part.
+
+  Args:
+    equation: of a jaxpr.
+
+  Example:
+    >>> jaxpr = jax.make_jaxpr(keeping_zero_tangents(jax.lax.sqrt))(2.0)
+    >>> [keeps_zero_tangents(equation) for equation in jaxpr.eqns]
+    [True]
+  """
   if equation.primitive.name == "graftax_linear_call":
     return unmapped(equation.params["forward"]) is _scaled
   if equation.primitive.name != "custom_jvp_call":
