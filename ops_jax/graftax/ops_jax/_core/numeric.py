@@ -49,12 +49,17 @@ def search_sorted(ordered: Array, values: Array, side: str = "left") -> jax.Arra
   if isinstance(size, int):
     return jnp.searchsorted(ordered, values, side=side).astype(np.int32)
   # JAX 0.12 searches in a known number of elements only. Sizes have 31 bits.
-  is_before = jnp.less if side == "left" else jnp.less_equal
+
+  def is_before(x: jax.Array) -> jax.Array:
+    # NaN comes after all numbers, as in `jnp.searchsorted`.
+    if side == "left":
+      return (x < values) | (jnp.isnan(values) & ~jnp.isnan(x))
+    return (x <= values) | jnp.isnan(values)
 
   def halve(_: Any, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
     low, high = ends
     middle = low + (high - low) // 2
-    goes_up = is_before(ordered.at[middle].get(mode="clip"), values) & (low < high)
+    goes_up = is_before(ordered.at[middle].get(mode="clip")) & (low < high)
     return jnp.where(goes_up, middle + 1, low), jnp.where(goes_up, high, middle)
 
   low = jnp.zeros(values.shape, np.int32)
