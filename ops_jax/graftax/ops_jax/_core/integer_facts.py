@@ -276,7 +276,7 @@ class IntegerFacts:
     """
     if not is_known(x):
       # A symbolic size tells nothing in numbers.
-      self._ranges.set(x, _Range(low, high if isinstance(high, int) else np.inf, is_certain))
+      self._ranges.set(x, _Range(low, high if isinstance(high, int | np.integer) else np.inf, is_certain))
 
   def matrix_entries(self, matrix: Array) -> tuple[tuple[Affine, ...], ...]:
     """Returns one `Affine` for each element of a matrix, by row."""
