@@ -129,13 +129,15 @@ def comparer(
   def _alone(gaps: Mapping[int, float | None]) -> tuple[str, ...]:
     """Returns the layers that differ although all that their results go to agrees."""
 
-    def agree(some: Iterable[int], seen: frozenset[int] = frozenset()) -> bool:
+    def agree(some: Iterable[int]) -> bool:
       """Returns whether layers agree; of one that cannot be compared, whether those after it do."""
-      for index in some:
+      left, seen = [*some], set[int]()
+      while left:
+        index = left.pop()
         gap = gaps.get(index)
         if gap is None and index not in seen and index < len(targets):
-          if not agree(followers[index], seen | {index}):
-            return False
+          seen.add(index)
+          left += followers[index]
         elif (gap or 0.0) > tolerance:
           return False
       return True
