@@ -349,7 +349,7 @@ def _expanded(equation: Any) -> ClosedJaxpr | None:
 def _refused(equation: Any) -> str | None:
   """Returns what an equation is in JAX's public functions and what to do instead, if no source is written for it."""
   name, params = equation.primitive.name, equation.params
-  if name == "call_hi_primitive" and type(params["_prim"]).__name__ == "CustomRoot":
+  if name == "call_hi_primitive" and type(params.get("_prim")).__name__ == "CustomRoot":
     return "jax.lax.custom_root; give the solver a derivative with jax.custom_jvp or jax.custom_vjp instead"
   update = params.get("update_jaxpr") if name == "scatter" else None
   if update is not None and getattr(update, "jaxpr", update).eqns:
