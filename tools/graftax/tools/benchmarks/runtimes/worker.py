@@ -1,4 +1,5 @@
-"""The process of a framework: prepares networks, then runs one of them each time it is asked.
+"""The process of a framework: prepares networks, then runs one of them each time it is asked: twice, the first time
+without a clock.
 
 python worker.py CONTESTANT FOLDER NETWORK:BATCH ...
 
