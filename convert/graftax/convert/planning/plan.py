@@ -30,6 +30,7 @@ from graftax.graphdef_ir import (
   Tensor,
   TensorRef,
   referenced_functions,
+  restore_dilations,
   topological_order,
   traits_of,
 )
@@ -163,7 +164,8 @@ class Planner:
     return found
 
   def _build(self, function: Function) -> Plan:
-    return _Builder(attach_custom_gradients(function, self.gradients, self._all_functions), self).build()
+    attached = attach_custom_gradients(function, self.gradients, self._all_functions)
+    return _Builder(restore_dilations(attached), self).build()
 
   def _all_functions(self) -> Iterator[Function]:
     if self._root is not None:
