@@ -5,7 +5,7 @@ field, a size, a name, a reference. Which field lies, and how, is drawn from a s
 a user would, and is watched: `python -m graftax.testing.hostile --help`.
 
 - `draw.py`: the decisions of a case, which can be dropped one by one. `case.py`: the name that reproduces a case.
-- `registry.py`: `template` and what a template returns.
+- `registry.py`: the templates by name, and what a template returns.
 - `grammar/`: writers of the formats that can write what no library would.
 - `readers.py`: what is done with a file.
 - `watch.py`: files that are opened outside of the model, and processes and connections.

@@ -1,10 +1,12 @@
-"""Templates by kind: `template` registers one, and `Attempt` is what it returns."""
+"""Templates by kind: the functions of the modules of `templates`, and `Attempt`, which they return."""
 
 import dataclasses
+import functools
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 from graftax.testing.hostile.draw import Draw
@@ -15,10 +17,10 @@ __all__ = [
   "Box",
   "Expectation",
   "Template",
+  "attempted",
   "family",
   "find_template",
-  "template",
-  "template_of",
+  "register_functions",
   "templates",
 ]
 
@@ -96,33 +98,35 @@ class Attempt:
 
 
 Template = Callable[[Draw, Box], Attempt]
-_Change = TypeVar("_Change", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _TEMPLATES: dict[str, dict[str, Template]] = {kind: {} for kind in KINDS}
+_SETTINGS: dict[Callable[..., Any], dict[str, Any]] = {}
 
 
-def template(kind: str) -> Callable[[Template], Template]:
-  """Registers a function as a template of a kind, under its own name."""
+def attempted(expectation: Expectation = "typed", **settings: Any) -> Callable[[_Function], _Function]:
+  """Gives a function of a module of templates other arguments for the module's `attempt_of`."""
 
-  def register(function: Template) -> Template:
-    return _add(kind, function.__name__.strip("_"), function)
+  def mark(function: _Function) -> _Function:
+    _SETTINGS[function] = {"expectation": expectation, **settings}
+    return function
 
-  return register
+  return mark
 
 
-def template_of(kind: str, make: Callable[[_Change, Draw, Box], Attempt]) -> Callable[[_Change], _Change]:
-  """Registers functions that change or fill an honest file as templates of a kind, under their own names.
+def register_functions(kind: str, module: ModuleType) -> None:
+  """Registers the public functions of a module as templates of a kind, under their names.
 
-  Args:
-    kind: their kind.
-    make: calls the function and writes the file.
+  A function of `draw` and `box` is a template. Any other one changes or fills an honest file: the module's
+  `attempt_of(function, draw, box)` calls it and writes the file. Functions in `__all__` are for other modules.
   """
-
-  def register(change: _Change) -> _Change:
-    _add(kind, change.__name__.strip("_"), lambda draw, box: make(change, draw, box))
-    return change
-
-  return register
+  others = {"attempt_of", *getattr(module, "__all__", ())}
+  for name, function in vars(module).items():
+    if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
+      if list(inspect.signature(function).parameters) == ["draw", "box"]:
+        _add(kind, name, function)
+      elif name not in others:
+        _add(kind, name, functools.partial(module.attempt_of, function, **_SETTINGS.get(function, {})))
 
 
 def family(kind: str, rows: Mapping[str, Any], make: Callable[[Any, Draw, Box], Attempt]) -> None:
@@ -137,11 +141,10 @@ def family(kind: str, rows: Mapping[str, Any], make: Callable[[Any, Draw, Box], 
     _add(kind, name, lambda draw, box, row=row: make(row, draw, box))  # type: ignore[misc]
 
 
-def _add(kind: str, name: str, function: Template) -> Template:
+def _add(kind: str, name: str, function: Template) -> None:
   if name in _TEMPLATES[kind]:
     raise ValueError(f"two templates are named {kind}/{name}")
   _TEMPLATES[kind][name] = function
-  return function
 
 
 def templates(kinds: Iterable[str] = KINDS) -> list[tuple[str, str]]:
@@ -170,6 +173,6 @@ def find_template(kind: str, name: str) -> Template:
   return _TEMPLATES[kind][name]
 
 
-@cache
+@functools.cache
 def _read(kind: str) -> None:
-  importlib.import_module(f"graftax.testing.hostile.templates.{kind}")
+  register_functions(kind, importlib.import_module(f"graftax.testing.hostile.templates.{kind}"))

@@ -1,1 +1,1 @@
-"""Templates, one file for each kind. `registry.KINDS` lists the kinds."""
+"""Templates, one file for each kind: the public functions of the file. `registry.KINDS` lists the kinds."""

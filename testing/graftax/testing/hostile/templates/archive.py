@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.models import write_object_model
 from graftax.testing.hostile.grammar.readers import use_archive
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family
 
 _KIND = "archive"
 Member = tuple[tarfile.TarInfo, bytes]
@@ -54,12 +54,10 @@ def _attempt(draw: Draw, box: Box, data: bytes, expectation: Expectation = "type
   return Attempt(lambda: use_archive(path, box.model / "cache"), expectation, check)
 
 
-@template(_KIND)
 def honest(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar(_model_members(box, draw.pick(["", "./"]))), "loaded")
 
 
-@template(_KIND)
 def paths_outside(draw: Draw, box: Box) -> Attempt:
   name = draw.pick(
     [*box.outside_names(), f"../../{box.outside.name}/written", str(box.outside / "written"), "a/../../../written"]
@@ -67,7 +65,6 @@ def paths_outside(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar([*_model_members(box), _member(name, b"x")]))
 
 
-@template(_KIND)
 def links(draw: Draw, box: Box) -> Attempt:
   kind = draw.pick([tarfile.SYMTYPE, tarfile.LNKTYPE])
   target = draw.pick([str(box.outside), str(box.outside / "secret.txt"), "..", "saved_model.pb", "nothing", "x"])
@@ -75,7 +72,6 @@ def links(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar([*_model_members(box), link, _member(draw.pick(["x/written", "x"]), b"y")]))
 
 
-@template(_KIND)
 def linked_model(draw: Draw, box: Box) -> Attempt:
   members = [m for m in _model_members(box) if m[0].name != "saved_model.pb"]
   link = _member(
@@ -84,7 +80,6 @@ def linked_model(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar([*members, link]), "refused")
 
 
-@template(_KIND)
 def devices(draw: Draw, box: Box) -> Attempt:
   kind = draw.pick(
     [tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.CONTTYPE, b"Z", b"V", tarfile.GNUTYPE_SPARSE]
@@ -93,7 +88,6 @@ def devices(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar([special, *_model_members(box)]))
 
 
-@template(_KIND)
 def names(draw: Draw, box: Box) -> Attempt:
   members = _model_members(box)
   for member, _ in members:
@@ -103,7 +97,6 @@ def names(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar(members, draw.pick([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])))
 
 
-@template(_KIND)
 def members_twice(draw: Draw, box: Box) -> Attempt:
   members = _model_members(box)
   return _attempt(
@@ -111,7 +104,6 @@ def members_twice(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def folders_and_files(draw: Draw, box: Box) -> Attempt:
   members = _model_members(box)
   more = [
@@ -123,7 +115,6 @@ def folders_and_files(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar([*more, *members] if draw.chance(0.5) else [*members, *more]))
 
 
-@template(_KIND)
 def permissions(draw: Draw, box: Box) -> Attempt:
   members = _model_members(box)
   for member, _ in members:
@@ -136,14 +127,12 @@ def permissions(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar(members, tarfile.PAX_FORMAT))
 
 
-@template(_KIND)
 def many_members(draw: Draw, box: Box) -> Attempt:
   count = draw.pick([10, 3000, 120_000])
   blank = _tar([_member("assets/a")])[:512]
   return _attempt(draw, box, blank * count + _tar(_model_members(box)))
 
 
-@template(_KIND)
 def pax_records(draw: Draw, box: Box) -> Attempt:
   members = _model_members(box)
   for member, _ in members:
@@ -161,7 +150,6 @@ def pax_records(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _tar(members, tarfile.PAX_FORMAT))
 
 
-@template(_KIND)
 def long_names(draw: Draw, box: Box) -> Attempt:
   kind = draw.pick([tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE])
   member = tarfile.TarInfo("././@LongLink")
@@ -213,13 +201,11 @@ def _field(place: tuple[int, int], draw: Draw, box: Box) -> Attempt:
 family(_KIND, {f"header_{name}": place for name, place in _FIELDS.items()}, _field)
 
 
-@template(_KIND)
 def cut_off(draw: Draw, box: Box) -> Attempt:
   data = _tar(_model_members(box))
   return _attempt(draw, box, data[: draw.pick([0, 100, 512, 600, 1024, 2000, len(data) // 2])])
 
 
-@template(_KIND)
 def gzip_streams(draw: Draw, box: Box) -> Attempt:
   data = gzip.compress(_tar(_model_members(box)))
   changed: list[Callable[[], bytes]] = [
@@ -238,7 +224,6 @@ def gzip_streams(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_archive(path, box.model / "cache"))
 
 
-@template(_KIND)
 def bombs(draw: Draw, box: Box) -> Attempt:
   size = draw.pick([1 << 24, 1 << 30])
   head = _member("assets/zeros")[0]
@@ -251,7 +236,6 @@ def bombs(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_archive(path, box.model / "cache"))
 
 
-@template(_KIND)
 def other_compressions(draw: Draw, box: Box) -> Attempt:
   data = _tar(_model_members(box))
   path = box.model / draw.pick(["m.tar.gz", "m.tgz", "m.tar"])
@@ -266,7 +250,6 @@ def other_compressions(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_archive(path, box.model / "cache"))
 
 
-@template(_KIND)
 def nested_archives(draw: Draw, box: Box) -> Attempt:
   data = _tar(_model_members(box))
   for _ in range(draw.integer(1, 4)):
@@ -274,6 +257,5 @@ def nested_archives(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, data, "refused")
 
 
-@template(_KIND)
 def empty_archives(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, draw.pick([b"", bytes(512), bytes(10_240), _tar([])]), "refused")

@@ -86,7 +86,7 @@ def _after_load(change: Change, draw: Draw, box: Box) -> Attempt:
     before = _result(fn, params)
     change(box.model / name, draw, box)
     after = _result(fn, params), {key: np.array(value) for key, value in params.items()}
-    again = load_again(box.model)
+    again = _load_again(box.model)
     return (before, *after), again
 
   def check(value: tuple[Any, Any]) -> None:
@@ -97,7 +97,7 @@ def _after_load(change: Change, draw: Draw, box: Box) -> Attempt:
   return Attempt(read, "typed", check)
 
 
-def load_again(folder: Path) -> str:
+def _load_again(folder: Path) -> str:
   """Reads the changed model, which may be refused."""
   # Opened here, as the worker reads this module.
   from graftax.testing.hostile.worker import TYPED

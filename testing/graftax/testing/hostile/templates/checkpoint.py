@@ -9,7 +9,7 @@ from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.protos import Shape, attr
 from graftax.testing.hostile.grammar.readers import use_checkpoint
 from graftax.testing.hostile.grammar.tables import Bundle, TableLies, new_bundle, slice_key, table, varint, write_bundle
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted, family
 
 _KIND = "checkpoint"
 _VALUES: dict[str, np.ndarray] = {
@@ -30,21 +30,18 @@ def _written(box: Box, bundle: Bundle, expectation: Expectation = "typed", lies:
   return Attempt(lambda: use_checkpoint(box.model / "ckpt"), expectation, _check if expectation == "loaded" else None)
 
 
-def _bundle(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def make(change: Change, draw: Draw, box: Box) -> Attempt:
-    bundle = new_bundle(_VALUES)
-    change(draw, bundle)
-    return _written(box, bundle, expectation)
-
-  return template_of(_KIND, make)
+def attempt_of(change: Change, draw: Draw, box: Box, expectation: Expectation = "typed") -> Attempt:
+  """Changes an honest checkpoint."""
+  bundle = new_bundle(_VALUES)
+  change(draw, bundle)
+  return _written(box, bundle, expectation)
 
 
-@_bundle("loaded")
+@attempted("loaded")
 def honest(draw: Draw, bundle: Bundle) -> None:
   del draw, bundle
 
 
-@_bundle()
 def header(draw: Draw, bundle: Bundle) -> None:
   bundle.header.num_shards = draw.size(1, **INT32)
   bundle.header.endianness = draw.lie(0, 1, 2, probability=0.3)
@@ -52,39 +49,33 @@ def header(draw: Draw, bundle: Bundle) -> None:
   bundle.header.version.min_consumer = draw.size(0, **INT32)
 
 
-@_bundle()
 def dtypes(draw: Draw, bundle: Bundle) -> None:
   for entry in bundle.entries.values():
     entry.dtype = draw.lie(entry.dtype, 0, 2, 7, 10, 18, 20, 21, 22, 23, 25, 99, 101, 1000)
 
 
-@_bundle()
 def shapes(draw: Draw, bundle: Bundle) -> None:
   for entry in bundle.entries.values():
     entry.shape.CopyFrom(attr(Shape([draw.size(2) for _ in range(draw.pick([2, 0, 1, 3, 70]))])).shape)
     entry.shape.unknown_rank = draw.chance(0.1)
 
 
-@_bundle()
 def shapes_of_nothing(draw: Draw, bundle: Bundle) -> None:
   for entry in bundle.entries.values():  # with a 0 in it, the product says nothing of the other sizes
     entry.shape.CopyFrom(attr(Shape([0, draw.size(1), draw.size(1 << 40)])).shape)
     entry.size, entry.crc32c = 0, 0xA282EAD8
 
 
-@_bundle()
 def offsets(draw: Draw, bundle: Bundle) -> None:
   for entry in bundle.entries.values():
     entry.offset = draw.size(entry.offset, 1, len(bundle.data[0]))
 
 
-@_bundle()
 def sizes(draw: Draw, bundle: Bundle) -> None:
   for entry in bundle.entries.values():
     entry.size = draw.size(entry.size)
 
 
-@_bundle()
 def sizes_and_shapes(draw: Draw, bundle: Bundle) -> None:
   for entry in bundle.entries.values():
     size = draw.size(6, 1 << 28, 1 << 36)
@@ -92,25 +83,24 @@ def sizes_and_shapes(draw: Draw, bundle: Bundle) -> None:
     entry.size = max(-(1 << 63), min(size * 4, (1 << 63) - 1))
 
 
-@_bundle()
 def shard_numbers(draw: Draw, bundle: Bundle) -> None:
   bundle.header.num_shards = draw.pick([1, 2, 100_000])
   for entry in bundle.entries.values():
     entry.shard_id = draw.size(0, 1, **INT32)
 
 
-@_bundle("refused")
+@attempted("refused")
 def checksums(draw: Draw, bundle: Bundle) -> None:
   entry = draw.pick(list(bundle.entries.values()))
   entry.crc32c ^= 1 << draw.integer(0, 31)
 
 
-@_bundle("refused")
+@attempted("refused")
 def short_shards(draw: Draw, bundle: Bundle) -> None:
   bundle.data[0] = bundle.data[0][: -draw.integer(1, 30)]
 
 
-@_bundle("refused")
+@attempted("refused")
 def changed_shards(draw: Draw, bundle: Bundle) -> None:
   position = draw.integer(0, len(bundle.data[0]) - 1)
   data = bytearray(bundle.data[0])
@@ -118,7 +108,6 @@ def changed_shards(draw: Draw, bundle: Bundle) -> None:
   bundle.data[0] = bytes(data)
 
 
-@_bundle()
 def tensors_at_one_place(draw: Draw, bundle: Bundle) -> None:
   entry = bundle.add("big", np.zeros(draw.pick([16, 1 << 18]), np.float32))
   for i in range(draw.pick([3, 600])):
@@ -156,47 +145,39 @@ def _slices(draw: Draw, box: Box, extents: list[list[tuple[int, int]]], shape: t
   return Attempt(lambda: use_checkpoint(box.model / "ckpt"))
 
 
-@template(_KIND)
 def slices_many(draw: Draw, box: Box) -> Attempt:
   count, size = draw.pick([(2, 4), (600, 1 << 14), (5000, 64)])
   return _slices(draw, box, [[(i * size, size)] for i in range(count)], (count * size,), size)
 
 
-@template(_KIND)
 def slices_that_overlap(draw: Draw, box: Box) -> Attempt:
   extents = [[(draw.integer(0, 6), draw.size(4, low=0, high=1 << 40))] for _ in range(draw.integer(1, 6))]
   return _slices(draw, box, extents, (draw.size(10),), 4)
 
 
-@template(_KIND)
 def slices_with_gaps(draw: Draw, box: Box) -> Attempt:
   return _slices(draw, box, [[(0, 4)], [(draw.integer(5, 8), 4)]], (draw.pick([12, 1 << 20, 1 << 33]),), 4)
 
 
-@template(_KIND)
 def slices_of_other_rank(draw: Draw, box: Box) -> Attempt:
   extents = [[(0, 4)] * draw.pick([2, 0, 3, 40])]
   return _slices(draw, box, extents, (4,), 4)
 
 
-@template(_KIND)
 def slices_of_nothing(draw: Draw, box: Box) -> Attempt:
   shape = (0, draw.size(1), draw.size(1 << 50))
   return _slices(draw, box, [[(0, 0), (0, draw.size(1)), (0, -1)]], shape, 1)
 
 
-@_bundle()
 def names(draw: Draw, bundle: Bundle) -> None:
   for name in list(bundle.entries):
     bundle.entries[draw.name(name)] = bundle.entries.pop(name)
 
 
-@_bundle()
 def object_graph(draw: Draw, bundle: Bundle) -> None:
   bundle.add_string("_CHECKPOINTABLE_OBJECT_GRAPH", draw.data(draw.integer(0, 60)))
 
 
-@_bundle()
 def strings(draw: Draw, bundle: Bundle) -> None:
   entry = bundle.add_string("s", b"abc")
   start = entry.offset
@@ -232,7 +213,6 @@ _TABLE_LIES = {
 family(_KIND, _TABLE_LIES, lambda lies, draw, box: _written(box, new_bundle(_VALUES), "typed", lies(draw)))
 
 
-@template(_KIND)
 def table_keys(draw: Draw, box: Box) -> Attempt:
   bundle = new_bundle(_VALUES)
   extra = [
@@ -243,7 +223,6 @@ def table_keys(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_checkpoint(box.model / "ckpt"))
 
 
-@template(_KIND)
 def missing_shard(draw: Draw, box: Box) -> Attempt:
   write_bundle(box.model / "ckpt", new_bundle(_VALUES))
   path = box.model / "ckpt.data-00000-of-00001"
@@ -253,7 +232,6 @@ def missing_shard(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_checkpoint(box.model / "ckpt"), "refused")
 
 
-@template(_KIND)
 def state_file(draw: Draw, box: Box) -> Attempt:
   write_bundle(box.model / "ckpt", new_bundle(_VALUES))
   texts = [

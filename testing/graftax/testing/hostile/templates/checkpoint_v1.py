@@ -10,7 +10,7 @@ from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.protos import Shape, attr
 from graftax.testing.hostile.grammar.readers import use_checkpoint
 from graftax.testing.hostile.grammar.tables import TableLies, slice_key, varint, write_v1
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted, family
 
 # Any in this module: repeated fields of several types.
 
@@ -51,28 +51,24 @@ def _attempt(
   return Attempt(lambda: use_checkpoint(box.model / "model.ckpt"), expectation)
 
 
-def _change(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def make(change: Change, draw: Draw, box: Box) -> Attempt:
-    meta, records = _honest()
-    change(draw, meta, records)
-    return _attempt(box, meta, records, expectation, None)
-
-  return template_of(_KIND, make)
+def attempt_of(change: Change, draw: Draw, box: Box, expectation: Expectation = "typed") -> Attempt:
+  """Changes an honest checkpoint."""
+  meta, records = _honest()
+  change(draw, meta, records)
+  return _attempt(box, meta, records, expectation, None)
 
 
-@_change("loaded")
+@attempted("loaded")
 def honest(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   del draw, meta, records
 
 
-@_change()
 def shapes(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for tensor in meta.meta.tensor:
     tensor.shape.CopyFrom(attr(Shape([draw.size(2) for _ in range(draw.pick([2, 1, 0, 3, 70]))])).shape)
     tensor.shape.unknown_rank = draw.chance(0.1)
 
 
-@_change()
 def dtypes(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for tensor in meta.meta.tensor:
     tensor.type = draw.lie(1, 0, 2, 3, 7, 8, 14, 18, 19, 20, 21, 23, 99)
@@ -80,7 +76,6 @@ def dtypes(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None
     record.data.data.dtype = draw.lie(1, 0, 3, 7, 99)
 
 
-@_change()
 def slices(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for tensor in meta.meta.tensor:
     for part in tensor.slice:
@@ -90,13 +85,11 @@ def slices(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None
           extent.length = draw.size(extent.length)
 
 
-@_change()
 def slices_repeated(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   tensor = meta.meta.tensor[0]
   tensor.slice.extend([tensor.slice[0]] * draw.pick([1, 600, 20_000]))
 
 
-@_change()
 def slices_of_large_tensors(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   tensor = meta.meta.tensor[0]
   tensor.shape.dim[0].size = draw.pick([4, 1 << 28, 1 << 40])
@@ -104,7 +97,6 @@ def slices_of_large_tensors(draw: Draw, meta: schema.SavedTensorSlices, records:
     del tensor.slice[:]
 
 
-@_change()
 def tensors_repeated(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for _ in range(draw.pick([1, 3, 2000])):
     copy = meta.meta.tensor.add()
@@ -112,7 +104,6 @@ def tensors_repeated(draw: Draw, meta: schema.SavedTensorSlices, records: Record
     copy.name = draw.name("rows", "again", "b")
 
 
-@_change()
 def values(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for record in records.values():
     data = record.data.data
@@ -125,29 +116,26 @@ def values(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None
       data.string_val.append(b"x")
 
 
-@_change("refused")
+@attempted("refused")
 def values_missing(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   del draw.pick(list(records.values())).data.data.float_val[draw.integer(0, 2) :]
 
 
-@_change("refused")
+@attempted("refused")
 def records_missing(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   del records[draw.pick(sorted(records))]
 
 
-@_change()
 def records_of_other_names(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for record in records.values():
     record.data.name = draw.name("rows", "b")
 
 
-@_change()
 def names(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for tensor in meta.meta.tensor:
     tensor.name = draw.name(tensor.name)
 
 
-@_change()
 def versions(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   meta.meta.versions.producer = draw.size(1, **INT32)
   meta.meta.versions.min_consumer = draw.size(0, **INT32)
@@ -170,7 +158,6 @@ _TABLE_LIES = {
 family(_KIND, _TABLE_LIES, lambda lies, draw, box: _attempt(box, *_honest(), "typed", lies(draw)))
 
 
-@template(_KIND)
 def several_files(draw: Draw, box: Box) -> Attempt:
   for i in range(draw.integer(2, 4)):
     meta, records = _honest()
@@ -180,7 +167,6 @@ def several_files(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_checkpoint(box.model / "model.ckpt"))
 
 
-@template(_KIND)
 def wrong_records(draw: Draw, box: Box) -> Attempt:
   meta, records = _honest()
   for key in sorted(records):

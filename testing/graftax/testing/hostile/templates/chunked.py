@@ -11,7 +11,7 @@ from graftax.testing.hostile.grammar.models import object_model, write_object_mo
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.grammar.riegeli import ChunkLies, RecordWriter, field
 from graftax.testing.hostile.grammar.tables import varint
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family
 
 _KIND = "chunked"
 _GRAPH = (("field", 2), ("index", 0), ("field", 2))
@@ -48,17 +48,14 @@ def _message(writer: RecordWriter, lies: ChunkLies | None = None) -> schema.Chun
   return schema.ChunkedMessage(chunk_index=first, chunked_fields=fields)
 
 
-def _changed(change: Change, draw: Draw, box: Box) -> Attempt:
+def attempt_of(change: Change, draw: Draw, box: Box) -> Attempt:
+  """Changes the chunks of an honest model."""
   writer = RecordWriter()
   message = _message(writer)
   change(draw, writer, message)
   return _finished(box, writer, message)
 
 
-_change = template_of(_KIND, _changed)
-
-
-@template(_KIND)
 def honest(draw: Draw, box: Box) -> Attempt:
   del draw
   writer = RecordWriter()
@@ -98,7 +95,6 @@ def _with_lies(lies, draw: Draw, box: Box) -> Attempt:  # type: ignore[no-untype
 family(_KIND, _CHUNK_LIES, _with_lies)
 
 
-@_change
 def chunk_infos(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   for info in writer.infos:
     info.offset = draw.size(info.offset, info.offset + 1, low=0)
@@ -106,14 +102,12 @@ def chunk_infos(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage
     info.type = draw.pick([0, 1, 2])
 
 
-@_change
 def chunk_numbers(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   message.chunk_index = draw.size(0, 1, low=0)
   for part in message.chunked_fields:
     part.message.chunk_index = draw.size(part.message.chunk_index, 0, low=0)
 
 
-@_change
 def far_elements(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   for i in range(draw.pick([1, 100, 2000])):
     index = draw.pick([1 << 19, 1 << 20, 1 << 31]) if i < 3 else (1 << 20) - 1
@@ -122,7 +116,6 @@ def far_elements(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessag
     )
 
 
-@_change
 def far_elements_of_each(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   path: list[tuple[str, int | str]] = [
     ("field", 2),
@@ -136,7 +129,6 @@ def far_elements_of_each(draw: Draw, writer: RecordWriter, message: schema.Chunk
     message.chunked_fields.append(field(schema.ChunkedMessage(), *path))
 
 
-@_change
 def paths(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   steps: list[tuple[str, int | str]] = [
     ("field", 2),
@@ -154,7 +146,6 @@ def paths(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> N
     message.chunked_fields.append(field(writer.record(draw.pick([b"", b"\xff", b"\x08\x01", draw.data(9)])), *path))
 
 
-@_change
 def nested_messages(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   inner = schema.ChunkedMessage()
   for _ in range(draw.pick([3, 30, 45])):
@@ -162,12 +153,10 @@ def nested_messages(draw: Draw, writer: RecordWriter, message: schema.ChunkedMes
   message.chunked_fields.append(field(inner, *draw.pick([(), _GRAPH])))
 
 
-@_change
 def chunks_used_twice(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   message.chunked_fields.extend([message.chunked_fields[0]] * draw.integer(1, 5))
 
 
-@_change
 def fields_of_values(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   at = draw.pick(
     [
@@ -181,7 +170,6 @@ def fields_of_values(draw: Draw, writer: RecordWriter, message: schema.ChunkedMe
     message.chunked_fields.append(field(writer.record(draw.pick([b"a", b"\xff\xfe", np.zeros(9).tobytes()])), *at))
 
 
-@template(_KIND)
 def last_record(draw: Draw, box: Box) -> Attempt:
   writer = RecordWriter()
   _message(writer)
@@ -192,7 +180,6 @@ def last_record(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_model(box.model), "refused")
 
 
-@template(_KIND)
 def cut_off(draw: Draw, box: Box) -> Attempt:
   writer = RecordWriter()
   attempt = _finished(box, writer, _message(writer), "refused")
@@ -201,7 +188,6 @@ def cut_off(draw: Draw, box: Box) -> Attempt:
   return attempt
 
 
-@template(_KIND)
 def beside_another(draw: Draw, box: Box) -> Attempt:
   writer = RecordWriter()
   attempt = _finished(box, writer, _message(writer))
@@ -209,7 +195,6 @@ def beside_another(draw: Draw, box: Box) -> Attempt:
   return attempt
 
 
-@_change
 def many_records(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   for _ in range(draw.pick([10, 1000])):
     writer.record(b"")

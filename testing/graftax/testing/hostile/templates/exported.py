@@ -11,8 +11,8 @@ import jax.numpy as jnp
 
 from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.readers import use_module
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
-from graftax.testing.hostile.templates import saved_module as saved_module  # registers templates of this kind
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, register_functions
+from graftax.testing.hostile.templates import saved_module
 from graftax.xla_call_module import Module
 
 # Any in this module: arguments of exported functions.
@@ -53,7 +53,6 @@ def _export(draw: Draw) -> bytes:
   return _exports()[draw.pick(list(_exports()))]
 
 
-@template(_KIND)
 def honest(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _export(draw), "loaded")
 
@@ -91,17 +90,16 @@ _FIELDS = (
   "version name in_tree in_avals out_tree out_avals nr_devices in_shardings out_shardings platforms ordered_effects "
   "unordered_effects disabled_checks module calling_convention module_kept_args uses_global_constants vjp"
 ).split()
+register_functions(_KIND, saved_module)  # the other form of files with modules and signatures
 family(_KIND, {f"field_{name}": i for i, name in enumerate(_FIELDS)}, _field)
 
 
-@template(_KIND)
 def root_offset(draw: Draw, box: Box) -> Attempt:
   data = bytearray(_export(draw))
   struct.pack_into("<I", data, 0, draw.size(struct.unpack_from("<I", data)[0], len(data), low=0, high=(1 << 32) - 1))
   return _attempt(draw, box, bytes(data))
 
 
-@template(_KIND)
 def table_of_fields(draw: Draw, box: Box) -> Attempt:
   data = bytearray(_export(draw))
   root, _ = _table(data)
@@ -113,7 +111,6 @@ def table_of_fields(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, bytes(data))
 
 
-@template(_KIND)
 def offsets_within(draw: Draw, box: Box) -> Attempt:
   """Offsets anywhere behind the root table: of trees, shapes and shardings."""
   data = bytearray(_export(draw))
@@ -124,7 +121,6 @@ def offsets_within(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, bytes(data))
 
 
-@template(_KIND)
 def texts(draw: Draw, box: Box) -> Attempt:
   """Texts of the same length: platforms, symbolic shapes, names."""
   data = _exports()[draw.pick(["open", "nested", "plain"])]
@@ -141,7 +137,6 @@ def texts(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, data.replace(old, new, draw.integer(1, 3)))
 
 
-@template(_KIND)
 def symbolic_shapes(draw: Draw, box: Box) -> Attempt:
   data = _exports()["open"]
   position = data.rfind(b"\x01\x00\x00\x00n")
@@ -155,7 +150,6 @@ def symbolic_shapes(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, data)
 
 
-@template(_KIND)
 def inner_module(draw: Draw, box: Box) -> Attempt:
   data = _export(draw)
   start = data.index(b"ML\xefR")
@@ -166,7 +160,6 @@ def inner_module(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, bytes(changed))
 
 
-@template(_KIND)
 def splices(draw: Draw, box: Box) -> Attempt:
   """The module of one file in another."""
   first, second = _exports()["plain"], _exports()[draw.pick(["open", "gradient", "nested"])]
@@ -175,13 +168,11 @@ def splices(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, first[:a] + second[b : b + length].ljust(length, b"\0") + first[a + length :])
 
 
-@template(_KIND)
 def cut_off(draw: Draw, box: Box) -> Attempt:
   data = _export(draw)
   return _attempt(draw, box, data[: draw.pick([0, 1, 4, 8, 50, len(data) // 2, -1, -8])])
 
 
-@template(_KIND)
 def other_bytes(draw: Draw, box: Box) -> Attempt:
   return _attempt(
     draw,

@@ -11,30 +11,25 @@ from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import object_model
 from graftax.testing.hostile.grammar.protos import Func, Shape, add, attr, call, const, function, graph, loop
 from graftax.testing.hostile.grammar.readers import use_model
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
 
 # Any in this module: typeshed's and our own type of messages differ.
 
-_KIND = "graph_file"
 _F = DType.FLOAT
 Build = Callable[[Draw, schema.GraphDef], None]
 
 
-def _graph(expectation: Expectation = "typed", *, can_jit: bool = True) -> Callable[[Build], Build]:
-  """Registers a template that changes or extends the graph `out = relu(x @ w + b)`."""
-
-  def make(build: Build, draw: Draw, box: Box) -> Attempt:
-    made = honest_graph()
-    build(draw, made)
-    path = box.model / "graph.pb"
-    path.write_bytes(made.SerializeToString())
-    jit = can_jit and draw.chance(0.3)
-    return Attempt(lambda: use_model(path, jit=jit), expectation, graph=path)
-
-  return template_of(_KIND, make)
+def attempt_of(build: Build, draw: Draw, box: Box, expectation: Expectation = "typed") -> Attempt:
+  """Changes or extends the graph `out = relu(x @ w + b)`."""
+  made = _honest_graph()
+  build(draw, made)
+  path = box.model / "graph.pb"
+  path.write_bytes(made.SerializeToString())
+  jit = draw.chance(0.3)
+  return Attempt(lambda: use_model(path, jit=jit), expectation, graph=path)
 
 
-def honest_graph() -> schema.GraphDef:
+def _honest_graph() -> schema.GraphDef:
   """Returns the graph `out = relu(x @ w + b)`."""
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((2, 2)))
@@ -50,12 +45,12 @@ def _last(made: schema.GraphDef) -> schema.NodeDef:
   return made.node[len(made.node) - 1]
 
 
-@_graph("loaded")
+@attempted("loaded")
 def honest(draw: Draw, made: schema.GraphDef) -> None:
   del draw, made
 
 
-@_graph("refused")
+@attempted("refused")
 def nodes_of_one_name(draw: Draw, made: schema.GraphDef) -> None:
   copy = made.node.add()
   copy.CopyFrom(draw.pick([made.node[1], made.node[3], made.node[5]]))
@@ -63,31 +58,31 @@ def nodes_of_one_name(draw: Draw, made: schema.GraphDef) -> None:
     copy.attr["value"].tensor.CopyFrom(attr(np.zeros((2, 2), np.float32)).tensor)
 
 
-@_graph("refused")
+@attempted("refused")
 def too_many_inputs(draw: Draw, made: schema.GraphDef) -> None:
   draw.pick([made.node[5], made.node[3], made.node[4]]).input.extend(["x"] * draw.integer(1, 3))
 
 
-@_graph("refused")
+@attempted("refused")
 def too_few_inputs(draw: Draw, made: schema.GraphDef) -> None:
   node = draw.pick([made.node[5], made.node[3], made.node[4]])
   del node.input[draw.integer(0, len(node.input) - 1) :]
 
 
-@_graph("refused")
+@attempted("refused")
 def cycle(draw: Draw, made: schema.GraphDef) -> None:
   node = draw.pick([made.node[3], made.node[4], made.node[5]])
   node.input[0] = draw.pick(["out", node.name])
 
 
-@_graph("refused")
+@attempted("refused")
 def cycle_through_merge(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "merge", "Merge", draw.pick(["x", "out"]), "back", T=_F, N=2)
   add(made.node, "back", draw.pick(["Relu", "Neg", "Identity", "Enter"]), "merge", T=_F)
   made.node[4].input[0] = "merge"
 
 
-@_graph("refused")
+@attempted("refused")
 def unknown_inputs(draw: Draw, made: schema.GraphDef) -> None:
   node = draw.pick([made.node[5], made.node[3], made.node[4]])
   node.input[draw.integer(0, len(node.input) - 1)] = draw.pick(
@@ -95,12 +90,11 @@ def unknown_inputs(draw: Draw, made: schema.GraphDef) -> None:
   )
 
 
-@_graph("refused")
+@attempted("refused")
 def types_of_inputs(draw: Draw, made: schema.GraphDef) -> None:
   draw.pick([made.node[5], made.node[3], made.node[4]]).attr["T"].type = draw.pick([2, 3, 9, 10, 14, 20])
 
 
-@_graph()
 def attributes(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     for name in sorted(node.attr):
@@ -122,7 +116,6 @@ def attributes(draw: Draw, made: schema.GraphDef) -> None:
         node.attr[name].CopyFrom(attr(draw.pick(values)))
 
 
-@_graph()
 def missing_attributes(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     for name in sorted(node.attr):
@@ -130,7 +123,6 @@ def missing_attributes(draw: Draw, made: schema.GraphDef) -> None:
         del node.attr[name]
 
 
-@_graph()
 def placeholders(draw: Draw, made: schema.GraphDef) -> None:
   node = made.node[0]
   node.op = draw.pick(
@@ -141,7 +133,6 @@ def placeholders(draw: Draw, made: schema.GraphDef) -> None:
   node.attr["shape"].CopyFrom(attr(Shape(sizes)))
 
 
-@_graph()
 def constants(draw: Draw, made: schema.GraphDef) -> None:
   proto = made.node[1].attr["value"].tensor
   proto.dtype = draw.lie(1, 0, 2, 3, 7, 10, 14, 20, 21, 23, 99)
@@ -153,19 +144,17 @@ def constants(draw: Draw, made: schema.GraphDef) -> None:
   made.node[1].attr["dtype"].type = draw.lie(1, 0, 3, 7, 99)
 
 
-@_graph()
 def names(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     node.name = draw.name(node.name, "x", "out", "x:0")
 
 
-@_graph()
 def versions(draw: Draw, made: schema.GraphDef) -> None:
   made.versions.producer = draw.size(2200, 5, 21, **INT32)
   made.versions.min_consumer = draw.size(0, **INT32)
 
 
-@_graph("refused")
+@attempted("refused")
 def function_calls_itself(draw: Draw, made: schema.GraphDef) -> None:
   for name, callee in (("f", "g"), ("g", draw.pick(["f", "g"]))):
     body = function(made.library, name, {"a": _F}, {"r": ("c:output:0", _F)})
@@ -173,7 +162,7 @@ def function_calls_itself(draw: Draw, made: schema.GraphDef) -> None:
   call(made.node, "called", "f", "out", op=draw.pick(["PartitionedCall", "StatefulPartitionedCall"]))
 
 
-@_graph("refused")
+@attempted("refused")
 def branches_call_themselves(draw: Draw, made: schema.GraphDef) -> None:
   body = function(made.library, "f", {"a": _F}, {"r": ("c:output:0", _F)})
   const(body.node_def, "p", np.bool_(True))
@@ -182,7 +171,6 @@ def branches_call_themselves(draw: Draw, made: schema.GraphDef) -> None:
   call(made.node, "called", "f", "out")
 
 
-@_graph()
 def calls_of_other_types(draw: Draw, made: schema.GraphDef) -> None:
   body = function(
     made.library, "f", {"a": draw.pick([_F, DType.INT32, DType.STRING])}, {"r": ("a", draw.pick([_F, DType.INT32]))}
@@ -196,7 +184,6 @@ def calls_of_other_types(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "called", "PartitionedCall", "out", f=Func(name), Tin=draw.pick(types), Tout=draw.pick(types))
 
 
-@_graph()
 def branches_of_other_types(draw: Draw, made: schema.GraphDef) -> None:
   function(made.library, "t", {"a": _F}, {"r": ("a", _F)})
   body = function(
@@ -209,7 +196,6 @@ def branches_of_other_types(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "c", "If", "p", "out", Tcond=cond, Tin=[_F], Tout=[_F], then_branch=Func("t"), else_branch=Func("e"))
 
 
-@_graph()
 def loops_of_other_types(draw: Draw, made: schema.GraphDef) -> None:
   condition = function(made.library, "cond", {"a": _F}, {"r": ("l:z:0", draw.pick([DType.BOOL, _F]))})
   const(condition.node_def, "limit", np.float32(3))
@@ -225,7 +211,6 @@ def loops_of_other_types(draw: Draw, made: schema.GraphDef) -> None:
   loop(made.node, "loop", op, "out", T=[_F], maximum_iterations=draw.size(0, 10))
 
 
-@_graph()
 def case_branches(draw: Draw, made: schema.GraphDef) -> None:
   function(made.library, "t", {"a": _F}, {"r": ("a", _F)})
   const(made.node, "i", draw.pick([np.int32(0), np.int32(-1), np.int32(1 << 30), np.int64(0), np.float32(0)]))
@@ -233,7 +218,6 @@ def case_branches(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "c", "Case", "i", "out", branches=branches, Tin=[_F], Tout=[_F], output_shapes=[])
 
 
-@_graph()
 def gradients_of_functions(draw: Draw, made: schema.GraphDef) -> None:
   function(made.library, "t", {"a": _F}, {"r": ("a", _F)})
   for _ in range(draw.integer(1, 3)):
@@ -243,7 +227,6 @@ def gradients_of_functions(draw: Draw, made: schema.GraphDef) -> None:
   )
 
 
-@_graph()
 def variant_tensors(draw: Draw, made: schema.GraphDef) -> None:
   proto = schema.TensorProto(dtype=draw.pick([21, 20]))
   for _ in range(draw.integer(1, 3)):
@@ -252,7 +235,6 @@ def variant_tensors(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "n", draw.pick(["TensorListLength", "Identity", "Shape", "ZerosLike", "AddN"]), "v")
 
 
-@_graph()
 def names_with_functions_inside(draw: Draw, made: schema.GraphDef) -> None:
   nested = schema.AttrValue()
   inner = nested
@@ -262,7 +244,6 @@ def names_with_functions_inside(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "called", "PartitionedCall", "out", Tin=[_F], Tout=[_F]).attr["f"].CopyFrom(nested)
 
 
-@_graph()
 def long_chain(draw: Draw, made: schema.GraphDef) -> None:
   last = "out"
   for i in range(draw.pick([10, 3000, 15_000])):
@@ -271,7 +252,6 @@ def long_chain(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "end", draw.pick(["Relu", "Neg"]), last, T=_F)
 
 
-@_graph()
 def many_control_inputs(draw: Draw, made: schema.GraphDef) -> None:
   for i in range(draw.pick([5, 300])):
     node = add(made.node, f"n{i}", "NoOp", *(f"^n{j}" for j in range(i)))
@@ -279,7 +259,6 @@ def many_control_inputs(draw: Draw, made: schema.GraphDef) -> None:
   _last(made).input.append(draw.name("^x", "^nothing", "^"))
 
 
-@_graph()
 def host_ops_between(draw: Draw, made: schema.GraphDef) -> None:
   add(
     made.node,
@@ -294,14 +273,12 @@ def host_ops_between(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "number", "StringToNumber", "text", out_type=draw.pick([_F, DType.INT64, DType.STRING]))
 
 
-@_graph()
 def devices(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     node.device = draw.name("", "/device:GPU:0", "/job:worker/task:99999999999999999999")
     node.attr["_class"].CopyFrom(attr([draw.name("loc:@x").encode(errors="replace")]))
 
 
-@_graph()
 def debug_info(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     node.attr["_output_shapes"].CopyFrom(attr([Shape([draw.size(2)])] * draw.integer(1, 3)))
@@ -315,7 +292,7 @@ _OPS = (
 )
 
 
-@_graph("refused")
+@attempted("refused")
 def ops_with_effects(draw: Draw, made: schema.GraphDef) -> None:
   const(made.node, "file", np.array("hostile_written", object))
   op = draw.pick(_OPS)
@@ -344,28 +321,24 @@ def _text(draw: Draw, box: Box, text: str | bytes, expectation: Expectation = "t
   return Attempt(lambda: use_model(path, jit=jit), expectation)
 
 
-@template(_KIND)
 def text_of_honest_graph(draw: Draw, box: Box) -> Attempt:
-  return _text(draw, box, _text_form(honest_graph()), "loaded")
+  return _text(draw, box, _text_form(_honest_graph()), "loaded")
 
 
-@template(_KIND)
 def text_fields(draw: Draw, box: Box) -> Attempt:
-  text = _text_form(honest_graph())
+  text = _text_form(_honest_graph())
   for old in ("float", "DT_FLOAT", "name", "{", "}", '"x"', "size: 2", "op:"):
     if draw.chance(0.3):
       text = text.replace(old, draw.name(old, "{", "}", '"', "\\", "#", "size: -1", "nan"), draw.integer(1, 3))
   return _text(draw, box, text)
 
 
-@template(_KIND)
 def text_depth(draw: Draw, box: Box) -> Attempt:
   depth = draw.pick([10, 99, 1000, 100_000])
   inner = "func { attr { key: 'a' value { " * depth + "} } } " * (depth if draw.chance(0.7) else 0)
   return _text(draw, box, "node { name: 'x' op: 'NoOp' attr { key: 'f' value { " + inner + "} } }")
 
 
-@template(_KIND)
 def text_numbers(draw: Draw, box: Box) -> Attempt:
   number = draw.pick(["1", "1e999", "-1", "0x7fffffffffffffffffff", "9" * 5000, "nan", "1.5", "07", "true"])
   size = draw.pick(["2", "-1", "9" * 30, "1.0", "''"])
@@ -377,20 +350,17 @@ def text_numbers(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def text_of_other_encodings(draw: Draw, box: Box) -> Attempt:
-  text = _text_form(honest_graph())
+  text = _text_form(_honest_graph())
   encodings = ["utf-8-sig", "utf-16", "utf-32", "utf-8"]
   data = text.encode(draw.pick(encodings))
   return _text(draw, box, data + draw.lie(b"", b"\0", b"\xff", b"\x1a", draw.data(20)))
 
 
-@template(_KIND)
 def text_that_repeats(draw: Draw, box: Box) -> Attempt:
-  return _text(draw, box, _text_form(honest_graph()) * draw.pick([2, 100]), "refused")
+  return _text(draw, box, _text_form(_honest_graph()) * draw.pick([2, 100]), "refused")
 
 
-@template(_KIND)
 def meta_file_alone(draw: Draw, box: Box) -> Attempt:
   meta = object_model().meta_graphs[0]
   meta.saver_def.filename_tensor_name = draw.name("save/Const:0")

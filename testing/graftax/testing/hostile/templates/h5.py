@@ -10,11 +10,12 @@ import numpy as np
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_weights
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
+
+__all__ = ["h5_bytes", "honest_h5"]
 
 # Any in this module: files and groups of h5py, which is imported when a template runs.
 
-_KIND = "h5"
 _VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 Write = Callable[[Draw, Box, Any], None]
 
@@ -34,26 +35,23 @@ def honest_h5(file: Any) -> None:
   file.create_group("layers/dense/vars")["0"] = _VALUES
 
 
-def _file(expectation: Expectation = "typed") -> Callable[[Write], Write]:
-  def make(write: Write, draw: Draw, box: Box) -> Attempt:
-    path = box.model / draw.pick(["m.weights.h5", "m.h5"])
-    path.write_bytes(h5_bytes(lambda file: write(draw, box, file)))
-    return Attempt(lambda: use_weights(path), expectation)
-
-  return template_of(_KIND, make)
+def attempt_of(write: Write, draw: Draw, box: Box, expectation: Expectation = "typed") -> Attempt:
+  """Writes weights of Keras."""
+  path = box.model / draw.pick(["m.weights.h5", "m.h5"])
+  path.write_bytes(h5_bytes(lambda file: write(draw, box, file)))
+  return Attempt(lambda: use_weights(path), expectation)
 
 
 def _layer(file: Any, name: str = "dense") -> Any:
   return file.require_group(f"layers/{name}/vars")
 
 
-@_file("loaded")
+@attempted("loaded")
 def honest(draw: Draw, box: Box, file: Any) -> None:
   del draw, box
   honest_h5(file)
 
 
-@_file()
 def external_links(draw: Draw, box: Box, file: Any) -> None:
   import h5py
 
@@ -65,7 +63,6 @@ def external_links(draw: Draw, box: Box, file: Any) -> None:
   file[place] = h5py.ExternalLink(target, draw.pick(["/", "/layers/dense", "/x"]))
 
 
-@_file()
 def soft_links(draw: Draw, box: Box, file: Any) -> None:
   import h5py
 
@@ -74,7 +71,6 @@ def soft_links(draw: Draw, box: Box, file: Any) -> None:
   file[draw.pick(["layers/other", "layers/dense/vars/1"])] = h5py.SoftLink(target)
 
 
-@_file()
 def hard_links(draw: Draw, box: Box, file: Any) -> None:
   group = _layer(file)
   group["0"] = _VALUES
@@ -82,19 +78,16 @@ def hard_links(draw: Draw, box: Box, file: Any) -> None:
     group[str(i + 1)] = draw.pick([group["0"], file["layers"]]) if i < 5 else group["0"]
 
 
-@_file()
 def groups_inside_themselves(draw: Draw, box: Box, file: Any) -> None:
   group = file.create_group("layers/a")
   for name in ("b", "c", "d")[: draw.integer(1, 3)]:
     group[name] = draw.pick([group, file["layers"], file["/"]])
 
 
-@_file()
 def groups_deep(draw: Draw, box: Box, file: Any) -> None:
   _layer(file, "/".join([draw.pick(["a", "layers", "vars"])] * draw.pick([5, 60, 900])))["0"] = _VALUES
 
 
-@_file()
 def external_values(draw: Draw, box: Box, file: Any) -> None:
   target = draw.pick(
     [str(box.outside / "secret.txt"), f"../{box.outside.name}/secret.txt", "/etc/hostname", "/dev/zero"]
@@ -103,7 +96,6 @@ def external_values(draw: Draw, box: Box, file: Any) -> None:
   _layer(file).create_dataset("0", (size,), "u1", external=[(target, draw.pick([0, 3]), size)])
 
 
-@_file()
 def virtual_values(draw: Draw, box: Box, file: Any) -> None:
   import h5py
 
@@ -114,14 +106,12 @@ def virtual_values(draw: Draw, box: Box, file: Any) -> None:
   _layer(file).create_virtual_dataset("0", layout)
 
 
-@_file()
 def giants_that_are_not_stored(draw: Draw, box: Box, file: Any) -> None:
   shape = draw.pick([(1 << 40,), (1 << 28,), (1 << 20, 1 << 20, 1 << 20), (1 << 14, 1 << 14)])
   chunks = draw.pick([None, tuple(min(n, 256) for n in shape)])
   _layer(file).create_dataset("0", shape, np.float32, chunks=chunks, fillvalue=draw.pick([0.0, 1.5]))
 
 
-@_file()
 def compressed_zeros(draw: Draw, box: Box, file: Any) -> None:
   num_values = draw.pick([1, 4, 16])
   for i in range(num_values):
@@ -131,7 +121,6 @@ def compressed_zeros(draw: Draw, box: Box, file: Any) -> None:
     data[: 1 << 20] = 0
 
 
-@_file()
 def chunks_that_unpack_short(draw: Draw, box: Box, file: Any) -> None:
   import zlib
 
@@ -144,7 +133,6 @@ def chunks_that_unpack_short(draw: Draw, box: Box, file: Any) -> None:
     data.id.write_direct_chunk((row, 0), content, filter_mask=draw.pick([0, 1, 3]))
 
 
-@_file()
 def filters(draw: Draw, box: Box, file: Any) -> None:
   fletcher = draw.chance(0.5)
   _layer(file).create_dataset(
@@ -157,7 +145,6 @@ def filters(draw: Draw, box: Box, file: Any) -> None:
   )
 
 
-@_file()
 def dtypes(draw: Draw, box: Box, file: Any) -> None:
   import h5py
 
@@ -187,7 +174,6 @@ def dtypes(draw: Draw, box: Box, file: Any) -> None:
     group["0"] = value
 
 
-@_file()
 def attributes(draw: Draw, box: Box, file: Any) -> None:
   honest_h5(file)
   value = draw.pick([["a", "b"], 5.0, b"\xff", np.zeros(5000), "x" * 60_000, np.array([], "S3"), [[b"a"], [b"b"]]])
@@ -196,7 +182,6 @@ def attributes(draw: Draw, box: Box, file: Any) -> None:
   ] = value
 
 
-@_file()
 def legacy(draw: Draw, box: Box, file: Any) -> None:
   root = file.create_group("model_weights") if draw.chance(0.4) else file
   layers = [draw.pick([b"dense", b"x", b"", b"..", b"/", b"\xff"]) for _ in range(draw.integer(1, 3))]
@@ -210,7 +195,6 @@ def legacy(draw: Draw, box: Box, file: Any) -> None:
   group["dense/kernel:0"] = _VALUES
 
 
-@_file()
 def wrong_places(draw: Draw, box: Box, file: Any) -> None:
   place = draw.pick(
     "layers layers/dense layers/dense/vars layers/dense/vars/0/1 vars/0 _layer_checkpoint_dependencies/a/vars/0".split()
@@ -220,7 +204,6 @@ def wrong_places(draw: Draw, box: Box, file: Any) -> None:
     file.require_group("layers2/dense/vars")
 
 
-@_file()
 def names(draw: Draw, box: Box, file: Any) -> None:
   group = file.create_group("layers")
   for i in range(draw.integer(1, 4)):
@@ -231,13 +214,11 @@ def names(draw: Draw, box: Box, file: Any) -> None:
       continue
 
 
-@_file()
 def many_groups(draw: Draw, box: Box, file: Any) -> None:
   for i in range(draw.pick([10, 3000])):
     _layer(file, f"l{i}").attrs["name"] = draw.pick(["same", f"n{i}"]) if i < 20 else "same"
 
 
-@template(_KIND)
 def superblock(draw: Draw, box: Box) -> Attempt:
   data = bytearray(h5_bytes(honest_h5))
   for _ in range(draw.integer(1, 3)):
@@ -256,7 +237,6 @@ def _with_names(file: Any) -> None:
 _MARKS = (b"TREE", b"HEAP", b"SNOD", b"GCOL")
 
 
-@template(_KIND)
 def structures(draw: Draw, box: Box) -> Attempt:
   """Trees, heaps and tables of names: sizes, counts and addresses."""
   data = bytearray(h5_bytes(_with_names))
@@ -270,7 +250,6 @@ def structures(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_weights(path))
 
 
-@template(_KIND)
 def object_headers(draw: Draw, box: Box) -> Attempt:
   data = bytearray(h5_bytes(honest_h5))
   # The messages of the dataset: space, type, layout.
@@ -283,7 +262,6 @@ def object_headers(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_weights(path))
 
 
-@template(_KIND)
 def other_bytes(draw: Draw, box: Box) -> Attempt:
   data = h5_bytes(honest_h5)
   path = box.model / "m.h5"
@@ -295,7 +273,6 @@ def other_bytes(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_weights(path))
 
 
-@template(_KIND)
 def sharded_map(draw: Draw, box: Box) -> Attempt:
   for i in range(2):
     (box.model / f"a_{i:05d}.weights.h5").write_bytes(h5_bytes(honest_h5))

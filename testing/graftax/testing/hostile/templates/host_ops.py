@@ -16,7 +16,7 @@ from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
 from graftax.testing.hostile.grammar.protos import Shape, add, const, function, loop
 from graftax.testing.hostile.grammar.readers import use_split
-from graftax.testing.hostile.registry import Attempt, Box, family, template
+from graftax.testing.hostile.registry import Attempt, Box, family
 
 # Any in this module: values that are fed to a model, and attributes of nodes.
 
@@ -128,7 +128,6 @@ def _image(row: tuple[Callable[[Draw], bytes], Sequence[str]], draw: Draw, box: 
 family(_KIND, {f"image_{name}": row for name, row in _IMAGES.items()}, _image)
 
 
-@template(_KIND)
 def image_of_another_kind(draw: Draw, box: Box) -> Attempt:
   data = draw.pick(
     [
@@ -161,7 +160,6 @@ def _wav(draw: Draw) -> bytes:
   return bytes(data)
 
 
-@template(_KIND)
 def audio(draw: Draw, box: Box) -> Attempt:
   channels, samples = draw.pick([-1, 1, 0, 5000, 1 << 40]), draw.pick([-1, 4, 0, (1 << 31) - 1, 1 << 40])
 
@@ -172,7 +170,6 @@ def audio(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "out", x=np.array(_wav(draw), object))
 
 
-@template(_KIND)
 def compressed(draw: Draw, box: Box) -> Attempt:
   size = draw.pick([10, 1 << 20, 1 << 28])
   kind = draw.pick(["ZLIB", "GZIP"])
@@ -190,7 +187,6 @@ def compressed(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "out", x=_text(*[data] * count))
 
 
-@template(_KIND)
 def raw_numbers(draw: Draw, box: Box) -> Attempt:
   dtype = draw.pick([_F, DType.INT8, DType.COMPLEX128, DType.BOOL, _S, DType.HALF, DType.VARIANT])
   op = draw.pick(["DecodeRaw", "DecodePaddedRaw"])
@@ -239,7 +235,6 @@ _PATTERNS = (
 )
 
 
-@template(_KIND)
 def regular_expressions(draw: Draw, box: Box) -> Attempt:
   op = draw.pick(["StaticRegexReplace", "StaticRegexFullMatch", "RegexReplace", "RegexFullMatch"])
   pattern, rewrite = draw.pick(_PATTERNS), draw.pick(["", "\\0", "\\1", "\\9", "\\0" * 5000, "\\", "\\x"])
@@ -257,7 +252,6 @@ def regular_expressions(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "out", x=_text(subject, "b"))
 
 
-@template(_KIND)
 def rewrites_that_multiply(draw: Draw, box: Box) -> Attempt:
   depth = draw.pick([3, 12, 30])
 
@@ -271,7 +265,6 @@ def rewrites_that_multiply(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "out", x=_text("a" * 9))
 
 
-@template(_KIND)
 def joins_that_multiply(draw: Draw, box: Box) -> Attempt:
   depth, op = draw.pick([3, 12, 30]), draw.pick(["StringJoin", "ReduceJoin"])
 
@@ -397,7 +390,6 @@ _TEXT_OPS = {
 family(_KIND, _TEXT_OPS, _with_constants)
 
 
-@template(_KIND)
 def numbers_as_text(draw: Draw, box: Box) -> Attempt:
   attrs = {
     "T": _F,
@@ -416,7 +408,6 @@ def numbers_as_text(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "out")
 
 
-@template(_KIND)
 def examples(draw: Draw, box: Box) -> Attempt:
   """Serialized tf.train.Examples, and what they are said to hold."""
   feature = b"\n" + bytes([6]) + b"\n\x04\x01\x02\x03\x04"
@@ -445,7 +436,6 @@ def _table(nodes: Any, op: str, value_dtype: DType) -> None:
   add(nodes, "table", op, key_dtype=_S, value_dtype=value_dtype, **attrs)
 
 
-@template(_KIND)
 def tables(draw: Draw, box: Box) -> Attempt:
   """A vocabulary in the model's own folder, and what the table says of it."""
   text = draw.pick([b"a\nb\nc\n", b"", b"a\n" * 9, b"\xff\n\0\n", b"a\tb\tc\nd\n", b"a" * 100_000, b"1\n2\nx\n"])
@@ -476,7 +466,6 @@ def tables(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_split(box.model, {"x": _text("a", "q")}))
 
 
-@template(_KIND)
 def tables_of_constants(draw: Draw, box: Box) -> Attempt:
   keys = draw.pick([["a", "b"], ["a", "a"], [], ["a"] * 5, [["a", "b"]]])
   values = draw.pick([[1, 2], [1], [], [[1, 2]], list(range(5))])
@@ -496,7 +485,6 @@ def tables_of_constants(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_split(box.model, {"x": _text("a", "q")}))
 
 
-@template(_KIND)
 def sparse_crosses(draw: Draw, box: Box) -> Attempt:
   count = draw.pick([2, 3, 12])
 
@@ -510,7 +498,6 @@ def sparse_crosses(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "made:1")
 
 
-@template(_KIND)
 def sparse_crosses_of_columns(draw: Draw, box: Box) -> Attempt:
   """Sparse columns whose indices, values and shapes do not fit each other."""
   is_hashed = draw.chance(0.5)
@@ -541,7 +528,6 @@ def sparse_crosses_of_columns(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "made:1", "read")
 
 
-@template(_KIND)
 def loops_over_text(draw: Draw, box: Box) -> Attempt:
   limit = draw.pick([3, 30, 60])
 

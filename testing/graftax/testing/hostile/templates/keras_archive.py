@@ -12,7 +12,7 @@ import numpy as np
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_weights
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family
 from graftax.testing.hostile.templates.h5 import h5_bytes, honest_h5
 
 # Any in this module: JSON.
@@ -60,12 +60,10 @@ def _attempt(box: Box, data: bytes, expectation: Expectation = "typed") -> Attem
   return Attempt(lambda: use_weights(path), expectation, check)
 
 
-@template(_KIND)
 def honest(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, _zip(_members(), draw.pick([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])), "loaded")
 
 
-@template(_KIND)
 def names_of_members(draw: Draw, box: Box) -> Attempt:
   members = [
     (draw.name(str(name), "model.weights.h5", "./config.json", "config.json/")[:60_000], data)
@@ -74,26 +72,22 @@ def names_of_members(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, _zip(members))
 
 
-@template(_KIND)
 def more_members(draw: Draw, box: Box) -> Attempt:
   more = [(draw.name("assets/x", *box.outside_names())[:60_000], b"x") for _ in range(draw.pick([1, 5]))]
   many = [(f"assets/{i}", b"") for i in range(draw.pick([0, 4200]))]
   return _attempt(box, _zip([*_members(), *more, *many]))
 
 
-@template(_KIND)
 def missing_members(draw: Draw, box: Box) -> Attempt:
   members = _members()
   del members[draw.pick([2, 1])]
   return _attempt(box, _zip(members), "refused")
 
 
-@template(_KIND)
 def members_twice(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, _zip([*_members(), draw.pick(_members()[1:])]), "refused")
 
 
-@template(_KIND)
 def linked_members(draw: Draw, box: Box) -> Attempt:
   info = zipfile.ZipInfo(draw.pick(["model.weights.h5", "config.json"]))
   info.external_attr = draw.pick([0o120777, 0o010666, 0o020666]) << 16  # a link, a pipe, a device
@@ -101,7 +95,6 @@ def linked_members(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, _zip([*members, (info, str(box.outside / "x.h5").encode())]))
 
 
-@template(_KIND)
 def bombs(draw: Draw, box: Box) -> Attempt:
   size = draw.pick([1 << 22, 1 << 27])
   kind = draw.pick([zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -171,7 +164,6 @@ family(
 )
 
 
-@template(_KIND)
 def zip64_records(draw: Draw, box: Box) -> Attempt:
   info = zipfile.ZipInfo("model.weights.h5")
   extra = struct.pack("<HH", 1, draw.pick([16, 8, 0, 24, 65_535]))
@@ -179,7 +171,6 @@ def zip64_records(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, _zip([*_members()[:2], (info, h5_bytes(honest_h5))]))
 
 
-@template(_KIND)
 def bytes_around(draw: Draw, box: Box) -> Attempt:
   data = _zip(_members(), comment=draw.pick([b"", b"PK\x05\x06" + bytes(18), b"x" * 60_000]))
   return _attempt(
@@ -197,7 +188,6 @@ def bytes_around(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def configurations(draw: Draw, box: Box) -> Attempt:
   texts = [
     b"{}",
@@ -217,7 +207,6 @@ def configurations(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, _zip(_members(draw.pick(texts))))
 
 
-@template(_KIND)
 def configured_layers(draw: Draw, box: Box) -> Attempt:
   layer: Any = {
     "class_name": draw.name("Dense", "Lambda", "os.system", "builtins.eval"),
@@ -240,7 +229,6 @@ def configured_layers(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, _zip(_members({**_CONFIG, "config": {"layers": [layer] * draw.integer(1, 3)}})))
 
 
-@template(_KIND)
 def weights_of_another_kind(draw: Draw, box: Box) -> Attempt:
   def links(file: Any) -> None:
     import h5py

@@ -14,11 +14,10 @@ import numpy as np
 from graftax.savedmodel_io import write_orbax
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_orbax
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
 
 # Any in this module: JSON.
 
-_KIND = "orbax"
 _PARAMS = {"dense/kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "dense/bias": np.ones(3, np.float32)}
 _META, _MARKER, _SHARDING, _ARRAYS = "_METADATA", "_CHECKPOINT_METADATA", "_sharding", "array_metadatas/process_0"
 Change = Callable[[Draw, Box, Path], Any]
@@ -32,16 +31,14 @@ def _honest_files() -> dict[str, bytes]:
     return {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
 
 
-def _change(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def make(change: Change, draw: Draw, box: Box) -> Attempt:
-    folder = box.model / "checkpoint"
-    for name, data in _honest_files().items():
-      (folder / name).parent.mkdir(parents=True, exist_ok=True)
-      (folder / name).write_bytes(data)
-    change(draw, box, folder)
-    return Attempt(lambda: use_orbax(folder), expectation)
-
-  return template_of(_KIND, make)
+def attempt_of(change: Change, draw: Draw, box: Box, expectation: Expectation = "typed") -> Attempt:
+  """Changes the files of an honest checkpoint."""
+  folder = box.model / "checkpoint"
+  for name, data in _honest_files().items():
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+  change(draw, box, folder)
+  return Attempt(lambda: use_orbax(folder), expectation)
 
 
 def _edited(path: Path, draw: Draw, values: list[Any], chance: float = 0.15) -> None:
@@ -76,17 +73,15 @@ _VALUES: list[Any] = [
 ]
 
 
-@_change("loaded")
+@attempted("loaded")
 def honest(draw: Draw, box: Box, folder: Path) -> None:
   del draw, box, folder
 
 
-@_change()
 def metadata_values(draw: Draw, box: Box, folder: Path) -> None:
   _edited(folder / _META, draw, _VALUES)
 
 
-@_change()
 def metadata_keys(draw: Draw, box: Box, folder: Path) -> None:
   content = json.loads((folder / _META).read_text())
   tree = content.get("tree_metadata", {})
@@ -99,7 +94,6 @@ def metadata_keys(draw: Draw, box: Box, folder: Path) -> None:
   (folder / _META).write_text(json.dumps(content))
 
 
-@_change()
 def metadata_types(draw: Draw, box: Box, folder: Path) -> None:
   text = (folder / _META).read_text()
   for old in ("jax.Array", "np.ndarray", "scalar", "zarr", "true", "false"):
@@ -107,47 +101,40 @@ def metadata_types(draw: Draw, box: Box, folder: Path) -> None:
   (folder / _META).write_text(text)
 
 
-@_change()
 def checkpoint_metadata(draw: Draw, box: Box, folder: Path) -> None:
   _edited(folder / _MARKER, draw, [*_VALUES, "orbax.checkpoint.NothingHandler", {"a": "b"}], 0.3)
 
 
-@_change()
 def shardings(draw: Draw, box: Box, folder: Path) -> None:
   path = folder / _SHARDING
   if path.exists():
     _edited(path, draw, [*_VALUES, "x" * 50, '{"sharding_type": "NamedSharding"}'], 0.4)
 
 
-@_change()
 def array_metadata(draw: Draw, box: Box, folder: Path) -> None:
   path = folder / _ARRAYS
   if path.exists():
     _edited(path, draw, _VALUES, 0.2)
 
 
-@_change()
 def texts(draw: Draw, box: Box, folder: Path) -> None:
   path = folder / draw.pick([_META, _MARKER, _SHARDING, _ARRAYS])
   path.parent.mkdir(exist_ok=True)
   path.write_text(draw.pick(["", "[]", "{", "[" * 100_000, "null", "5", "\0", '{"a":' * 3000, "NaN"]))
 
 
-@_change()
 def files_missing(draw: Draw, box: Box, folder: Path) -> None:
   for path in sorted(p for p in folder.rglob("*") if p.is_file()):
     if draw.chance(0.2):
       path.unlink()
 
 
-@_change()
 def files_cut_off(draw: Draw, box: Box, folder: Path) -> None:
   for path in sorted(p for p in folder.rglob("*") if p.is_file()):
     if draw.chance(0.2):
       path.write_bytes(path.read_bytes()[: draw.pick([0, 1, 10, 30, -1, -4])])
 
 
-@_change()
 def store_bytes(draw: Draw, box: Box, folder: Path) -> None:
   files = sorted(p for p in folder.rglob("*") if p.is_file() and "ocdbt" in str(p) or "/d/" in str(p))
   for _ in range(draw.integer(1, 3)):
@@ -158,7 +145,6 @@ def store_bytes(draw: Draw, box: Box, folder: Path) -> None:
     path.write_bytes(data)
 
 
-@_change()
 def store_manifest(draw: Draw, box: Box, folder: Path) -> None:
   for path in sorted(folder.rglob("manifest.ocdbt")):
     data = path.read_bytes()
@@ -176,17 +162,14 @@ def _link(draw: Draw, box: Box, path: Path) -> None:
     path.symlink_to({"file": box.outside / "array.bin", "device": Path("/dev/zero"), "itself": Path(path.name)}[kind])
 
 
-@_change()
 def linked_metadata(draw: Draw, box: Box, folder: Path) -> None:
   _link(draw, box, folder / draw.pick([_META, _MARKER]))
 
 
-@_change()
 def linked_store(draw: Draw, box: Box, folder: Path) -> None:
   _link(draw, box, draw.pick(sorted(folder.rglob("manifest.ocdbt"))))
 
 
-@_change()
 def names_outside(draw: Draw, box: Box, folder: Path) -> None:
   text = (folder / _META).read_text()
   (folder / _META).write_text(
@@ -194,21 +177,19 @@ def names_outside(draw: Draw, box: Box, folder: Path) -> None:
   )
 
 
-@_change()
 def folders_more(draw: Draw, box: Box, folder: Path) -> None:
   (folder / draw.pick(["default", "state", "0", "x.orbax-checkpoint-tmp-1", "metadata"])).mkdir(exist_ok=True)
   if draw.chance(0.5):
     (folder / "commit_success.txt").write_text("")
 
 
-@_change("refused")
+@attempted("refused")
 def empty(draw: Draw, box: Box, folder: Path) -> None:
   shutil.rmtree(folder)
   if draw.chance(0.5):
     folder.mkdir()
 
 
-@_change()
 def zarr_arrays(draw: Draw, box: Box, folder: Path) -> None:
   """The older layout: a folder with `.zarray` for each array."""
   content = json.loads((folder / _META).read_text())

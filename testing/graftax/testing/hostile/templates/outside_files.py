@@ -13,7 +13,7 @@ from graftax.testing.hostile.grammar.models import graph_model, object_model, wr
 from graftax.testing.hostile.grammar.protos import Func, Shape, add, const, function
 from graftax.testing.hostile.grammar.readers import use_checkpoint, use_model, use_safetensors, use_split, use_weights
 from graftax.testing.hostile.grammar.tables import new_bundle, write_bundle
-from graftax.testing.hostile.registry import Attempt, Box, family, template
+from graftax.testing.hostile.registry import Attempt, Box, family
 
 _KIND = "outside_files"
 _S = DType.STRING
@@ -101,12 +101,10 @@ def _read_file(graph: schema.GraphDef, path: str) -> None:
   add(graph.node, "out", "StringJoin", "bytes", "bytes", N=2)
 
 
-@template(_KIND)
 def read_file_op(draw: Draw, box: Box) -> Attempt:
   return _file_model(draw, box, _read_file, "out")
 
 
-@template(_KIND)
 def read_file_of_built_name(draw: Draw, box: Box) -> Attempt:
   def build(graph: schema.GraphDef, path: str) -> None:
     half = len(path) // 2
@@ -119,7 +117,6 @@ def read_file_of_built_name(draw: Draw, box: Box) -> Attempt:
   return _file_model(draw, box, build, "out")
 
 
-@template(_KIND)
 def read_file_in_a_branch(draw: Draw, box: Box) -> Attempt:
   def build(graph: schema.GraphDef, path: str) -> None:
     body = function(graph.library, "f", {"a": _S}, {"r": ("bytes:contents:0", _S)})
@@ -131,7 +128,6 @@ def read_file_in_a_branch(draw: Draw, box: Box) -> Attempt:
   return _file_model(draw, box, build, "out")
 
 
-@template(_KIND)
 def other_file_ops(draw: Draw, box: Box) -> Attempt:
   op = draw.pick(
     (
@@ -149,7 +145,6 @@ def other_file_ops(draw: Draw, box: Box) -> Attempt:
   return _file_model(draw, box, build, "out")
 
 
-@template(_KIND)
 def write_file_op(draw: Draw, box: Box) -> Attempt:
   def build(graph: schema.GraphDef, path: str) -> None:
     const(graph.node, "file", np.array(str(box.outside / "written"), object))
@@ -166,7 +161,6 @@ def write_file_op(draw: Draw, box: Box) -> Attempt:
   return Attempt(attempt.read, "typed", check)
 
 
-@template(_KIND)
 def asset_names(draw: Draw, box: Box) -> Attempt:
   model = object_model()
   path = _path(draw, box)
@@ -199,28 +193,24 @@ def _link(draw: Draw, box: Box, *names: str, is_named: bool = False) -> None:
     path.symlink_to(target)
 
 
-@template(_KIND)
 def linked_assets(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   _link(draw, box, "assets/words.txt")
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def linked_model_file(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   _link(draw, box, "saved_model.pb", "fingerprint.pb", "saved_model.cpb", "saved_model.pbtxt")
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def linked_checkpoint(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   _link(draw, box, "variables/variables.index", "variables/variables.data-00000-of-00001")
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def linked_folder(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   name = draw.pick(["assets", "variables"])
@@ -232,7 +222,6 @@ def linked_folder(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def checkpoint_state(draw: Draw, box: Box) -> Attempt:
   write_bundle(box.outside / "ckpt", new_bundle({"x": np.ones(2, np.float32)}))
   write_bundle(box.model / "ckpt", new_bundle({"y": np.ones(2, np.float32)}))
@@ -251,14 +240,12 @@ def checkpoint_state(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_checkpoint(Path(str(latest_checkpoint(box.model)))))
 
 
-@template(_KIND)
 def checkpoint_state_file(draw: Draw, box: Box) -> Attempt:
   write_bundle(box.model / "ckpt", new_bundle({"y": np.ones(2, np.float32)}))
   _link(draw, box, "checkpoint")
   return Attempt(lambda: use_checkpoint(box.model))
 
 
-@template(_KIND)
 def linked_shards(draw: Draw, box: Box) -> Attempt:
   write_bundle(box.model / "ckpt", new_bundle({"y": np.ones(2, np.float32)}))
   # The index is the file that the caller names.
@@ -266,7 +253,6 @@ def linked_shards(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_checkpoint(box.model / "ckpt"))
 
 
-@template(_KIND)
 def linked_weights(draw: Draw, box: Box) -> Attempt:
   readers = {
     "m.safetensors": use_safetensors,
@@ -279,14 +265,12 @@ def linked_weights(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: readers[name](box.model / name))
 
 
-@template(_KIND)
 def linked_graph_file(draw: Draw, box: Box) -> Attempt:
   name = draw.pick(["graph.pb", "graph.pbtxt", "model.meta"])
   _link(draw, box, name, is_named=True)
   return Attempt(lambda: use_model(box.model / name))
 
 
-@template(_KIND)
 def saver_path(draw: Draw, box: Box) -> Attempt:
   """A variable of TF1 whose restore op reads a checkpoint elsewhere."""
   write_bundle(box.outside / "ckpt", new_bundle({"v": np.ones(2, np.float32)}))
@@ -309,7 +293,6 @@ def saver_path(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def sentencepiece_file(draw: Draw, box: Box) -> Attempt:
   def build(graph: schema.GraphDef, path: str) -> None:
     add(graph.node, "sp", "SentencepieceOp", model=path.encode(), shared_name=path.encode())
@@ -318,7 +301,6 @@ def sentencepiece_file(draw: Draw, box: Box) -> Attempt:
   return _file_model(draw, box, build, "out")
 
 
-@template(_KIND)
 def vocabulary_of_a_lookup_layer(draw: Draw, box: Box) -> Attempt:
   """A table of TF2 whose initializer is a function that reads a file by a constant path."""
   path = _path(draw, box)

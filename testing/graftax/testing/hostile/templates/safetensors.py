@@ -9,11 +9,10 @@ import numpy as np
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_safetensors
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
 
 # Any in this module: JSON, in which anything may be.
 
-_KIND = "safetensors"
 Header = dict[str, Any]
 Change = Callable[[Draw, Header], None]
 
@@ -38,51 +37,43 @@ def _file(
   return Attempt(lambda: use_safetensors(path), expectation)
 
 
-def _header(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def make(change: Change, draw: Draw, box: Box) -> Attempt:
-    header = _honest()
-    change(draw, header)
-    return _file(box, json.dumps(header).encode(errors="surrogatepass"), expectation=expectation)
-
-  return template_of(_KIND, make)
+def attempt_of(change: Change, draw: Draw, box: Box, expectation: Expectation = "typed") -> Attempt:
+  """Changes an honest header."""
+  header = _honest()
+  change(draw, header)
+  return _file(box, json.dumps(header).encode(errors="surrogatepass"), expectation=expectation)
 
 
-@_header("loaded")
+@attempted("loaded")
 def honest(draw: Draw, header: Header) -> None:
   del draw, header
 
 
-@_header()
 def offsets(draw: Draw, header: Header) -> None:
   for name in ("a", "b"):
     begin, end = header[name]["data_offsets"]
     header[name]["data_offsets"] = [draw.size(begin), draw.size(end)][: draw.pick([2, 2, 2, 1, 0])]
 
 
-@_header()
 def offsets_that_overlap(draw: Draw, header: Header) -> None:
   header["b"]["data_offsets"] = draw.pick([[24, 40], [8, 24], [0, 16], [16, 32]])
   header["a"]["data_offsets"] = draw.pick([[0, 24], [16, 40]])
 
 
-@_header()
 def shapes(draw: Draw, header: Header) -> None:
   for name in ("a", "b"):
     header[name]["shape"] = [draw.size(2) for _ in range(draw.pick([2, 1, 0, 3]))]
 
 
-@_header()
 def ranks(draw: Draw, header: Header) -> None:
   rank = draw.pick([3, 32, 33, 64, 65, 1000, 50_000])
   header["a"]["shape"] = [2, 3] + [1] * (rank - 2)
 
 
-@_header()
 def empty_shapes(draw: Draw, header: Header) -> None:
   header["c"] = {"dtype": "F32", "shape": [0, draw.size(2), draw.size(1 << 40)], "data_offsets": [40, 40]}
 
 
-@_header()
 def dtypes(draw: Draw, header: Header) -> None:
   kinds = [
     "F32",
@@ -108,12 +99,10 @@ def dtypes(draw: Draw, header: Header) -> None:
     header[name]["dtype"] = draw.pick(kinds)
 
 
-@_header()
 def bool_values(draw: Draw, header: Header) -> None:
   header["a"] = {"dtype": draw.pick(["BOOL", "U8", "F8_E4M3"]), "shape": [24], "data_offsets": [0, 24]}
 
 
-@_header()
 def fields_missing(draw: Draw, header: Header) -> None:
   for name in ("a", "b"):
     for key in ("dtype", "shape", "data_offsets"):
@@ -121,7 +110,6 @@ def fields_missing(draw: Draw, header: Header) -> None:
         del header[name][key]
 
 
-@_header()
 def fields_of_other_types(draw: Draw, header: Header) -> None:
   values: list[Any] = [5, None, [], {}, "x", True, 1.5, [1.5], ["2"], [[2]], 1 << 70, -0.0]
   for name in ("a", "b"):
@@ -130,46 +118,39 @@ def fields_of_other_types(draw: Draw, header: Header) -> None:
         header[name][key] = draw.pick(values)
 
 
-@_header()
 def fields_more(draw: Draw, header: Header) -> None:
   header["a"][draw.name("strides", "byte_order")] = draw.pick([1, None, [2]])
 
 
-@_header()
 def metadata(draw: Draw, header: Header) -> None:
   header["__metadata__"] = draw.pick([{"a": "b"}, {"a": 1}, [], 5, None, {"a": {"b": "c"}}, {"x": "y" * 100_000}])
 
 
-@_header()
 def names(draw: Draw, header: Header) -> None:
   for name in ("a", "b"):
     header[draw.name(name, "__metadata__", "a/b", "a//b", "/a", "b/")] = header.pop(name)
 
 
-@_header()
 def many_tensors(draw: Draw, header: Header) -> None:
   for i in range(draw.pick([10, 30_000])):
     header[f"t{i}"] = {"dtype": "F32", "shape": [0], "data_offsets": [40, 40]}
 
 
-@_header()
 def tensors_at_one_place(draw: Draw, header: Header) -> None:
   for i in range(draw.pick([2, 2000])):
     header[f"t{i}"] = header["a"]
 
 
-@_header("refused")
+@attempted("refused")
 def entries_that_are_no_tensors(draw: Draw, header: Header) -> None:
   header["c"] = draw.pick([5, [], None, "x", {}])
 
 
-@template(_KIND)
 def header_size(draw: Draw, box: Box) -> Attempt:
   header = json.dumps(_honest()).encode()
   return _file(box, header, size=draw.size(len(header), 100_000_000, 100_000_001, 1 << 60))
 
 
-@template(_KIND)
 def header_text(draw: Draw, box: Box) -> Attempt:
   header = json.dumps(_honest())
   texts = [
@@ -190,14 +171,12 @@ def header_text(draw: Draw, box: Box) -> Attempt:
   return _file(box, draw.pick(texts).encode(), expectation="typed")
 
 
-@template(_KIND)
 def header_names_twice(draw: Draw, box: Box) -> Attempt:
   one = '"a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}'
   other = draw.pick(['"a": {"dtype": "I32", "shape": [6], "data_offsets": [0, 24]}', one])
   return _file(box, f"{{{one}, {other}}}".encode(), _DATA[:24])
 
 
-@template(_KIND)
 def header_encodings(draw: Draw, box: Box) -> Attempt:
   header = json.dumps(_honest())
   return _file(
@@ -213,12 +192,10 @@ def header_encodings(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def data_size(draw: Draw, box: Box) -> Attempt:
   return _file(box, json.dumps(_honest()).encode(), draw.pick([_DATA, _DATA[:-1], _DATA + b"\0", b"", _DATA * 50]))
 
 
-@template(_KIND)
 def file_size(draw: Draw, box: Box) -> Attempt:
   attempt = _file(box, json.dumps(_honest()).encode())
   path = box.model / "m.safetensors"
@@ -226,7 +203,6 @@ def file_size(draw: Draw, box: Box) -> Attempt:
   return Attempt(attempt.read, "refused")
 
 
-@template(_KIND)
 def other_files(draw: Draw, box: Box) -> Attempt:
   path = box.model / "m.safetensors"
   path.write_bytes(
@@ -243,7 +219,6 @@ def other_files(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_safetensors(path), "refused")
 
 
-@template(_KIND)
 def folders(draw: Draw, box: Box) -> Attempt:
   path = box.model / "m.safetensors"
   path.mkdir()
@@ -251,7 +226,6 @@ def folders(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_safetensors(path), "refused")
 
 
-@template(_KIND)
 def index_of_shards(draw: Draw, box: Box) -> Attempt:
   shards: list[Any] = [
     "m.safetensors",

@@ -12,11 +12,10 @@ from graftax.testing.hostile.grammar.models import object_model, write_object_mo
 from graftax.testing.hostile.grammar.protos import Shape, add, attr, const, tensor
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.grammar.tables import new_bundle, varint, write_bundle
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
 
 # Any in this module: protocol buffers, whose fields are chosen by name.
 
-_KIND = "saved_model"
 _DTYPES = (
   DType.FLOAT,
   DType.INT32,
@@ -30,17 +29,13 @@ _DTYPES = (
 Edit = Callable[[Draw, schema.SavedModel], Any]
 
 
-def _edit(expectation: Expectation = "typed", *, can_jit: bool = True) -> Callable[[Edit], Edit]:
-  """Registers a template that changes the message of an honest model."""
-
-  def make(change: Edit, draw: Draw, box: Box) -> Attempt:
-    model = object_model()
-    change(draw, model)
-    write_object_model(box.model, model)
-    jit = can_jit and draw.chance(0.3)
-    return Attempt(lambda: use_model(box.model, jit=jit), expectation)
-
-  return template_of(_KIND, make)
+def attempt_of(change: Edit, draw: Draw, box: Box, expectation: Expectation = "typed", can_jit: bool = True) -> Attempt:
+  """Changes the message of an honest model."""
+  model = object_model()
+  change(draw, model)
+  write_object_model(box.model, model)
+  jit = can_jit and draw.chance(0.3)
+  return Attempt(lambda: use_model(box.model, jit=jit), expectation)
 
 
 def _meta(model: schema.SavedModel) -> schema.MetaGraphDef:
@@ -66,17 +61,15 @@ def _body(draw: Draw, model: schema.SavedModel) -> schema.FunctionDef:
   return draw.pick([main, *functions])
 
 
-@_edit("loaded")
+@attempted("loaded")
 def honest(draw: Draw, model: schema.SavedModel) -> None:
   del draw, model
 
 
-@_edit()
 def schema_version(draw: Draw, model: schema.SavedModel) -> None:
   model.saved_model_schema_version = draw.size(1)
 
 
-@_edit()
 def meta_graphs(draw: Draw, model: schema.SavedModel) -> None:
   for _ in range(draw.pick([1, 2, 50])):
     model.meta_graphs.add().CopyFrom(_meta(model))
@@ -86,7 +79,6 @@ def meta_graphs(draw: Draw, model: schema.SavedModel) -> None:
     del model.meta_graphs[:]
 
 
-@_edit()
 def versions(draw: Draw, model: schema.SavedModel) -> None:
   found = _meta(model).graph_def.versions
   found.producer = draw.size(2200, **INT32)
@@ -94,7 +86,6 @@ def versions(draw: Draw, model: schema.SavedModel) -> None:
   found.bad_consumers.extend([found.producer] * draw.integer(0, 3))
 
 
-@_edit()
 def object_children(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   for child in draw.pick(list(nodes)).children:
@@ -102,7 +93,6 @@ def object_children(draw: Draw, model: schema.SavedModel) -> None:
     child.local_name = draw.name(child.local_name, "a.b", "a[0]", "0")
 
 
-@_edit()
 def object_cycles(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   for _ in range(draw.integer(1, 40)):
@@ -111,7 +101,6 @@ def object_cycles(draw: Draw, model: schema.SavedModel) -> None:
     )
 
 
-@_edit()
 def object_depth(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   function = next(i for i, node in enumerate(nodes) if node.WhichOneof("kind") == "function")
@@ -123,7 +112,6 @@ def object_depth(draw: Draw, model: schema.SavedModel) -> None:
   parent.children.add(node_id=function, local_name="call")
 
 
-@_edit()
 def object_paths_multiply(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   function = next(i for i, node in enumerate(nodes) if node.WhichOneof("kind") == "function")
@@ -136,7 +124,6 @@ def object_paths_multiply(draw: Draw, model: schema.SavedModel) -> None:
   parent.children.add(node_id=function, local_name="call")
 
 
-@_edit()
 def object_kinds(draw: Draw, model: schema.SavedModel) -> None:
   node = draw.pick(list(_meta(model).object_graph_def.nodes))
   kind = draw.pick(["user_object", "asset", "function", "variable", "bare_concrete_function", "constant", "resource"])
@@ -145,7 +132,6 @@ def object_kinds(draw: Draw, model: schema.SavedModel) -> None:
     node.captured_tensor.name = draw.name("x:0")
 
 
-@_edit()
 def user_objects(draw: Draw, model: schema.SavedModel) -> None:
   for node in _objects(model, "user_object"):
     node.user_object.identifier = draw.name(
@@ -155,7 +141,6 @@ def user_objects(draw: Draw, model: schema.SavedModel) -> None:
     node.user_object.version.producer = draw.size(1, **INT32)
 
 
-@_edit()
 def variables(draw: Draw, model: schema.SavedModel) -> None:
   for node in _objects(model, "variable"):
     variable = node.variable
@@ -166,14 +151,12 @@ def variables(draw: Draw, model: schema.SavedModel) -> None:
     variable.name = draw.name(variable.name)
 
 
-@_edit()
 def shards_of_variables(draw: Draw, model: schema.SavedModel) -> None:
   variable = _objects(model, "variable")[0].variable
   for _ in range(draw.pick([1, 3, 300])):
     variable.experimental_distributed_variable_components.add(dtype=int(draw.pick(_DTYPES)), name=draw.name("part"))
 
 
-@_edit()
 def slot_variables(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   for _ in range(draw.integer(1, 5)):
@@ -184,7 +167,6 @@ def slot_variables(draw: Draw, model: schema.SavedModel) -> None:
     )
 
 
-@_edit()
 def saveable_objects(draw: Draw, model: schema.SavedModel) -> None:
   node = draw.pick(list(_meta(model).object_graph_def.nodes))
   saveable = node.saveable_objects[draw.name("VARIABLE_VALUE")]
@@ -193,7 +175,6 @@ def saveable_objects(draw: Draw, model: schema.SavedModel) -> None:
   node.registered_saver = draw.name("")
 
 
-@_edit()
 def function_objects(draw: Draw, model: schema.SavedModel) -> None:
   names = list(_meta(model).object_graph_def.concrete_functions)
   for node in _objects(model, "function"):
@@ -201,7 +182,6 @@ def function_objects(draw: Draw, model: schema.SavedModel) -> None:
     node.function.concrete_functions.extend([draw.name(names[0], *names)] * draw.pick([1, 0, 2, 300]))
 
 
-@_edit()
 def bare_functions(draw: Draw, model: schema.SavedModel) -> None:
   node = draw.pick(_objects(model, "function"))
   names = list(_meta(model).object_graph_def.concrete_functions)
@@ -211,7 +191,6 @@ def bare_functions(draw: Draw, model: schema.SavedModel) -> None:
   bare.allowed_positional_arguments = draw.size(1)
 
 
-@_edit()
 def bound_inputs(draw: Draw, model: schema.SavedModel) -> None:
   nodes = len(_meta(model).object_graph_def.nodes)
   for concrete in _meta(model).object_graph_def.concrete_functions.values():
@@ -261,7 +240,7 @@ def _structure(draw: Draw, depth: int) -> schema.StructuredValue:
   return value
 
 
-@_edit(can_jit=False)  # results may be structures of text
+@attempted(can_jit=False)  # results may be structures of text
 def structured_signature(draw: Draw, model: schema.SavedModel) -> None:
   for concrete in _meta(model).object_graph_def.concrete_functions.values():
     if draw.chance(0.7):
@@ -270,7 +249,7 @@ def structured_signature(draw: Draw, model: schema.SavedModel) -> None:
       concrete.output_signature.CopyFrom(_structure(draw, 3))
 
 
-@_edit(can_jit=False)  # results may be structures of text
+@attempted(can_jit=False)  # results may be structures of text
 def structure_depth(draw: Draw, model: schema.SavedModel) -> None:
   value = schema.StructuredValue(string_value="x")
   for _ in range(draw.pick([5, 30, 45])):
@@ -282,7 +261,7 @@ def structure_depth(draw: Draw, model: schema.SavedModel) -> None:
     concrete.output_signature.CopyFrom(value)
 
 
-@_edit(can_jit=False)  # results may be structures of text
+@attempted(can_jit=False)  # results may be structures of text
 def function_spec(draw: Draw, model: schema.SavedModel) -> None:
   for node in _objects(model, "function"):
     spec = node.function.function_spec
@@ -291,7 +270,7 @@ def function_spec(draw: Draw, model: schema.SavedModel) -> None:
     draw.pick([spec.fullargspec, spec.input_signature]).CopyFrom(_structure(draw, 3))
 
 
-@_edit(can_jit=False)  # results may be structures of text
+@attempted(can_jit=False)  # results may be structures of text
 def fullargspec(draw: Draw, model: schema.SavedModel) -> None:
   for node in _objects(model, "function"):
     spec = node.function.function_spec.fullargspec.named_tuple_value
@@ -303,7 +282,6 @@ def fullargspec(draw: Draw, model: schema.SavedModel) -> None:
       del spec.values[draw.integer(0, len(spec.values) - 1) :]
 
 
-@_edit()
 def signature_def(draw: Draw, model: schema.SavedModel) -> None:
   signature = _meta(model).signature_def["serving_default"]
   for infos in (signature.inputs, signature.outputs):
@@ -315,7 +293,6 @@ def signature_def(draw: Draw, model: schema.SavedModel) -> None:
     signature.inputs[draw.name("y")].name = draw.name("y:0")
 
 
-@_edit()
 def composite_signature(draw: Draw, model: schema.SavedModel) -> None:
   info = next(iter(_meta(model).signature_def["serving_default"].inputs.values()))
   if draw.chance(0.5):
@@ -328,7 +305,6 @@ def composite_signature(draw: Draw, model: schema.SavedModel) -> None:
       info.composite_tensor.components.add(name=draw.name("serving_default_x:0"))
 
 
-@_edit()
 def signature_defaults(draw: Draw, model: schema.SavedModel) -> None:
   _meta(model).signature_def["serving_default"].defaults[draw.name("x", "y")].CopyFrom(_tensor(draw))
 
@@ -350,14 +326,12 @@ def _tensor(draw: Draw) -> schema.TensorProto:
   return proto
 
 
-@_edit()
 def constants(draw: Draw, model: schema.SavedModel) -> None:
   for node in _body(draw, model).node_def:
     if node.op == "Const":
       node.attr["value"].tensor.CopyFrom(_tensor(draw))
 
 
-@_edit()
 def splat_constants(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
   for node in function.node_def:
@@ -367,7 +341,6 @@ def splat_constants(draw: Draw, model: schema.SavedModel) -> None:
       node.attr["value"].tensor.CopyFrom(proto)
 
 
-@_edit()
 def rank_of_constants(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
   for node in function.node_def:
@@ -376,7 +349,6 @@ def rank_of_constants(draw: Draw, model: schema.SavedModel) -> None:
       node.attr["value"].tensor.tensor_shape.CopyFrom(attr(shape).shape)
 
 
-@_edit()
 def node_inputs(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
   names = [node.name for node in function.node_def]
@@ -386,14 +358,13 @@ def node_inputs(draw: Draw, model: schema.SavedModel) -> None:
   node.input.extend(["x"] * draw.pick([0, 1, 3]))
 
 
-@_edit()
 def node_names(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
   for node in function.node_def:
     node.name = draw.name(node.name, "x", "add", "call")
 
 
-@_edit("refused")
+@attempted("refused")
 def nodes_of_one_name(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
   twin = _node_of(function, draw.pick(["Mul", "AddV2", "Const"]))
@@ -402,21 +373,21 @@ def nodes_of_one_name(draw: Draw, model: schema.SavedModel) -> None:
   copy.attr["value"].tensor.CopyFrom(tensor(np.float32(5))) if copy.op == "Const" else None
 
 
-@_edit("refused")
+@attempted("refused")
 def too_many_inputs(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
   node = _node_of(function, draw.pick(["Mul", "AddV2"]))
   node.input.extend([node.input[0]] * draw.integer(1, 3))
 
 
-@_edit("refused")
+@attempted("refused")
 def too_few_inputs(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
   node = _node_of(function, draw.pick(["Mul", "AddV2", "ReadVariableOp", "PartitionedCall"]))
   del node.input[draw.integer(0, max(0, len(node.input) - 1)) :]
 
 
-@_edit("refused")
+@attempted("refused")
 def cycle(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
   node = _node_of(function, "AddV2")
@@ -426,7 +397,6 @@ def cycle(draw: Draw, model: schema.SavedModel) -> None:
   node.input[0] = f"{node.name}:z:0"
 
 
-@_edit()
 def node_attributes(draw: Draw, model: schema.SavedModel) -> None:
   for node in _body(draw, model).node_def:
     for name in sorted(node.attr):
@@ -446,7 +416,6 @@ def _attribute(draw: Draw) -> schema.AttrValue:
   return message
 
 
-@_edit()
 def missing_attributes(draw: Draw, model: schema.SavedModel) -> None:
   for node in _body(draw, model).node_def:
     for name in sorted(node.attr):
@@ -454,14 +423,12 @@ def missing_attributes(draw: Draw, model: schema.SavedModel) -> None:
         del node.attr[name]
 
 
-@_edit()
 def unknown_ops(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
   ops = "PyFunc EagerPyFunc NoSuchOp SaveV2 RestoreV2 WriteFile Placeholder _Arg _Retval Abort".split()
   draw.pick(list(function.node_def)).op = draw.name("Relu", *ops)
 
 
-@_edit()
 def function_arguments(draw: Draw, model: schema.SavedModel) -> None:
   signature = _body(draw, model).signature
   for argument in [*signature.input_arg, *signature.output_arg]:
@@ -473,7 +440,6 @@ def function_arguments(draw: Draw, model: schema.SavedModel) -> None:
     del signature.input_arg[draw.integer(0, len(signature.input_arg)) :]
 
 
-@_edit()
 def function_results(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
   for name in sorted(function.ret):
@@ -484,7 +450,7 @@ def function_results(draw: Draw, model: schema.SavedModel) -> None:
     function.ret.clear()
 
 
-@_edit("refused")
+@attempted("refused")
 def recursive_functions(draw: Draw, model: schema.SavedModel) -> None:
   functions = _functions(model)
   inner = next(f for f in functions if len(f.node_def) == 1)
@@ -498,7 +464,6 @@ def recursive_functions(draw: Draw, model: schema.SavedModel) -> None:
     inner.ret[key] = f"{call.name}:output:0"
 
 
-@_edit()
 def functions_call_two_each(draw: Draw, model: schema.SavedModel) -> None:
   library = _meta(model).graph_def.library
   inner = next(f for f in library.function if len(f.node_def) == 1)
@@ -520,7 +485,7 @@ def functions_call_two_each(draw: Draw, model: schema.SavedModel) -> None:
   next(n for n in main.node_def if n.op.endswith("PartitionedCall")).attr["f"].func.name = last
 
 
-@_edit("refused")
+@attempted("refused")
 def functions_of_one_name(draw: Draw, model: schema.SavedModel) -> None:
   library = _meta(model).graph_def.library
   inner = next(f for f in library.function if len(f.node_def) == 1)
@@ -529,7 +494,6 @@ def functions_of_one_name(draw: Draw, model: schema.SavedModel) -> None:
   copy.node_def[0].op = draw.pick(["Neg", "Exp", "Tanh"])
 
 
-@_edit()
 def gradient_functions(draw: Draw, model: schema.SavedModel) -> None:
   names = [f.signature.name for f in _functions(model)]
   for _ in range(draw.integer(1, 3)):
@@ -538,7 +502,6 @@ def gradient_functions(draw: Draw, model: schema.SavedModel) -> None:
     )
 
 
-@_edit()
 def function_attributes(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
   for name in ("_XlaMustCompile", "_input_shapes", "api_implements", "forward_function_name", draw.name("shared")):
@@ -548,7 +511,6 @@ def function_attributes(draw: Draw, model: schema.SavedModel) -> None:
   function.resource_arg_unique_id[draw.integer(0, 9)] = draw.integer(0, 3)
 
 
-@_edit()
 def asset_records(draw: Draw, model: schema.SavedModel) -> None:
   for asset in _meta(model).asset_file_def:
     asset.filename = draw.name(asset.filename, "nothing.txt", "variables")
@@ -557,13 +519,11 @@ def asset_records(draw: Draw, model: schema.SavedModel) -> None:
     node.asset.asset_file_def_index = draw.size(0, **INT32)
 
 
-@_edit()
 def function_aliases(draw: Draw, model: schema.SavedModel) -> None:
   for _ in range(draw.integer(1, 3)):
     _meta(model).meta_info_def.function_aliases[draw.name("f")] = draw.name("alias")
 
 
-@_edit()
 def stripped_op_list(draw: Draw, model: schema.SavedModel) -> None:
   op = _meta(model).meta_info_def.stripped_op_list.op.add(name=draw.name("Relu", "AddV2", "NoSuchOp"))
   for _ in range(draw.integer(0, 3)):
@@ -575,7 +535,6 @@ def stripped_op_list(draw: Draw, model: schema.SavedModel) -> None:
   op.output_arg.add(name="y", type_attr=draw.name("T"))
 
 
-@_edit()
 def collections(draw: Draw, model: schema.SavedModel) -> None:
   name = draw.pick(
     "variables trainable_variables saved_model_main_op legacy_init_op table_initializer saved_model_assets".split()
@@ -589,7 +548,6 @@ def collections(draw: Draw, model: schema.SavedModel) -> None:
     getattr(collection, kind).value.append(values[kind])
 
 
-@_edit()
 def placeholder_graph(draw: Draw, model: schema.SavedModel) -> None:
   graph = _meta(model).graph_def
   for node in graph.node:
@@ -597,7 +555,6 @@ def placeholder_graph(draw: Draw, model: schema.SavedModel) -> None:
   const(graph.node, draw.name("extra"), np.float32(1))
 
 
-@template(_KIND)
 def message_depth(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   data = b""
@@ -607,7 +564,6 @@ def message_depth(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def fingerprint(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   message = schema.FingerprintDef(uuid=draw.name("a"), saved_model_checksum=draw.integer(0, 1 << 60))
@@ -616,7 +572,6 @@ def fingerprint(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def checkpoint_objects(draw: Draw, box: Box) -> Attempt:
   """The object graph in the checkpoint, which says where the values of variables are."""
   write_object_model(box.model)
@@ -637,7 +592,6 @@ def checkpoint_objects(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_model(box.model))
 
 
-@template(_KIND)
 def missing_files(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   name = draw.pick(

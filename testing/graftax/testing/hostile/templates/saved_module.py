@@ -12,12 +12,11 @@ import jax.numpy as jnp
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_module
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation
 from graftax.xla_call_module import Module
 
 # Any in this module: what JSON can hold.
 
-_KIND = "exported"  # the other form of files with modules and signatures
 _LIES: tuple[Any, ...] = (
   *(None, True, -1, 0, 1 << 40, 1.5, "", "x", "cpu", "/etc/hostname", "\0", "a" * 70_000, [], [[]], [-1], [1 << 62]),
   *({}, {"kind": "leaf"}, ["?"] * 100_000, "key<fry>", "float0", [[["x", -1]]], "!!!not base64"),
@@ -63,7 +62,6 @@ def _attempt(draw: Draw, box: Box, data: bytes, expectation: Expectation = "type
   return Attempt(read, expectation)
 
 
-@template(_KIND)
 def saved_honest(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _packed(list(_honest(box).items())), "loaded")
 
@@ -81,7 +79,6 @@ def _changed(draw: Draw, value: Any, depth: int) -> Any:
   return [*value[:position], _changed(draw, value[position], depth + 1), *value[position + 1 :]]
 
 
-@template(_KIND)
 def saved_members(draw: Draw, box: Box) -> Attempt:
   entries = _honest(box)
   name = draw.pick(["module.json", "gradient/module.json"])
@@ -94,7 +91,6 @@ def saved_members(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _packed(list(entries.items())))
 
 
-@template(_KIND)
 def saved_texts_of_json(draw: Draw, box: Box) -> Attempt:
   entries = _honest(box)
   lies = [b"", b"{", b"[" * 100_000, b"\xff\xfe", b"NaN", b'{"format": 1}', b'{"format": 1e999}', b"9" * 10_000]
@@ -102,7 +98,6 @@ def saved_texts_of_json(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _packed(list(entries.items())))
 
 
-@template(_KIND)
 def saved_entries_of_the_archive(draw: Draw, box: Box) -> Attempt:
   entries = list(_honest(box).items())
   kind = draw.pick(["twice", "missing", "others", "swapped", "deep"])
@@ -121,13 +116,11 @@ def saved_entries_of_the_archive(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _packed(entries))
 
 
-@template(_KIND)
 def saved_compressed(draw: Draw, box: Box) -> Attempt:
   entries = {**_honest(box), "module.mlirbc": bytes(draw.pick([1000, 1 << 20, 300 << 20]))}
   return _attempt(draw, box, _packed(list(entries.items()), zipfile.ZIP_DEFLATED), "refused")
 
 
-@template(_KIND)
 def saved_damaged(draw: Draw, box: Box) -> Attempt:
   data = bytearray(_packed(list(_honest(box).items())))
   for _ in range(draw.integer(1, 4)):

@@ -13,7 +13,7 @@ from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
 from graftax.testing.hostile.grammar.protos import add, const
 from graftax.testing.hostile.grammar.readers import example
-from graftax.testing.hostile.registry import Attempt, Box, Template, family, find_template, template, templates
+from graftax.testing.hostile.registry import Attempt, Box, Template, family, find_template, templates
 
 # Any in this module: values that are fed to a model.
 
@@ -68,7 +68,6 @@ def _writers() -> dict[str, Template]:
 family(_KIND, _writers(), _written)
 
 
-@template(_KIND)
 def names(draw: Draw, box: Box) -> Attempt:
   given = list(dict.fromkeys(draw.pick(_NAMES) for _ in range(2)))
   model = graph_model(

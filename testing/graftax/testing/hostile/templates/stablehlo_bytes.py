@@ -14,7 +14,7 @@ from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.protos import Func, Shape, add, attr, graph
 from graftax.testing.hostile.grammar.readers import use_model, use_module
 from graftax.testing.hostile.grammar.tables import varint
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family
 from graftax.xla_call_module import Module
 
 # Any in this module: attributes of nodes.
@@ -46,7 +46,6 @@ def _artifact(draw: Draw) -> bytes:
   return _artifacts()[draw.pick(list(_artifacts()))]
 
 
-@template(_KIND)
 def honest(draw: Draw, box: Box) -> Attempt:
   return _bytes(draw, box, _artifact(draw), "loaded")
 
@@ -132,7 +131,6 @@ family(
 )
 
 
-@template(_KIND)
 def sections_moved(draw: Draw, box: Box) -> Attempt:
   data = _artifact(draw)
   starts = [position - 1 for _, position, _ in _sections(data)] + [len(data)]
@@ -149,7 +147,6 @@ def sections_moved(draw: Draw, box: Box) -> Attempt:
   return _bytes(draw, box, data[: starts[0]] + b"".join(parts))
 
 
-@template(_KIND)
 def producers(draw: Draw, box: Box) -> Attempt:
   data = _artifact(draw)
   end = data.index(b"\0", 4)
@@ -168,13 +165,11 @@ def producers(draw: Draw, box: Box) -> Attempt:
   return _bytes(draw, box, data[:4] + version + draw.pick(texts) + data[end:])
 
 
-@template(_KIND)
 def cut_off(draw: Draw, box: Box) -> Attempt:
   data = _artifact(draw)
   return _bytes(draw, box, data[: draw.pick([0, 1, 3, 4, 5, 20, len(data) // 2, -1])], "refused")
 
 
-@template(_KIND)
 def splices(draw: Draw, box: Box) -> Attempt:
   """The sections of one artifact among those of another."""
   first, second = _artifacts()["sine"], _artifacts()[draw.pick(["loop", "sort", "branch"])]
@@ -184,7 +179,6 @@ def splices(draw: Draw, box: Box) -> Attempt:
   return _bytes(draw, box, first[: starts[0][0]] + b"".join(chosen))
 
 
-@template(_KIND)
 def other_bytes(draw: Draw, box: Box) -> Attempt:
   data = _artifact(draw)
   return _bytes(
@@ -207,7 +201,6 @@ def other_bytes(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def hlo_messages(draw: Draw, box: Box) -> Attempt:
   def message(number: int, value: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(value)) + value
@@ -292,7 +285,6 @@ _CHANGES: dict[str, Callable[[Draw, schema.NodeDef], Any]] = {
 family(_KIND, _CHANGES, _changed_call)
 
 
-@template(_KIND)
 def shapes_of_arguments(draw: Draw, box: Box) -> Attempt:
   made = graph()
   dtype = draw.pick([_F, DType.INT32, DType.DOUBLE])
@@ -302,7 +294,6 @@ def shapes_of_arguments(draw: Draw, box: Box) -> Attempt:
   return _graph(box, made, jit=draw.chance(0.5))
 
 
-@template(_KIND)
 def called_functions(draw: Draw, box: Box) -> Attempt:
   text = f"""module {{ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
     %0 = stablehlo.custom_call @tf.call_tf_function(%x) {{api_version = 2 : i32, tf.backend_config = {{

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_module
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted, family
 from graftax.xla_call_module import Module
 
 _KIND = "stablehlo_text"
@@ -15,56 +15,54 @@ _M, _V, _I = "tensor<4x4xf32>", "tensor<4xf32>", "tensor<i32>"
 MakeText = Callable[[Draw], str]
 
 
-def text_attempt(draw: Draw, box: Box, text: str, expectation: Expectation = "typed") -> Attempt:
+def _text_attempt(draw: Draw, box: Box, text: str, expectation: Expectation = "typed") -> Attempt:
   """Returns the attempt to lift or embed a module, which is read in a helper process first."""
   (box.model / "module.mlir").write_text(text, errors="surrogatepass")
   embed, jit = draw.chance(0.3), draw.chance(0.5)
   return Attempt(lambda: use_module(Module.from_text(text, guard=True), embed=embed, jit=jit), expectation)
 
 
-def main(body: str, arguments: str = "%x: tensor<4xf32>", results: str = "tensor<4xf32>", others: str = "") -> str:
+def _main(body: str, arguments: str = "%x: tensor<4xf32>", results: str = "tensor<4xf32>", others: str = "") -> str:
   """Returns a module with a function `main`."""
   return f"module @m {{\n  func.func public @main({arguments}) -> ({results}) {{\n{body}\n  }}\n{others}\n}}\n"
 
 
 def _of_one_op(op: str, kind: str, before: str = "", arguments: str = "%x: tensor<4xf32>", others: str = "") -> str:
   """Returns a module whose function returns the result of an op of this type."""
-  return main(f"{before}    %0 = {op}\n    return %0 : {kind}", arguments, kind, others)
+  return _main(f"{before}    %0 = {op}\n    return %0 : {kind}", arguments, kind, others)
 
 
 def _size(draw: Draw, honest: int = 4) -> int:
   return draw.size(honest)
 
 
-def _body(expectation: Expectation = "typed") -> Callable[[MakeText], MakeText]:
-  """Registers a template whose function returns the text of a module."""
-  return template_of(_KIND, lambda make_text, draw, box: text_attempt(draw, box, make_text(draw), expectation))
+def attempt_of(make_text: MakeText, draw: Draw, box: Box, expectation: Expectation = "typed") -> Attempt:
+  """Reads a text."""
+  return _text_attempt(draw, box, make_text(draw), expectation)
 
 
 _ADD = "    %0 = stablehlo.add %x, %x : tensor<4xf32>\n    return %0 : tensor<4xf32>"
 
 
-@_body("loaded")
+@attempted("loaded")
 def honest(draw: Draw) -> str:
   del draw
-  return main(_ADD)
+  return _main(_ADD)
 
 
-@_body()
 def types(draw: Draw) -> str:
   kind = f"tensor<{draw.pick(['4x', '', '0x', '?x', '*x', '-1x', '99999999999999999999x', '4x4294967296x'])}{draw.pick(_TYPES)}>"
   return _of_one_op(f"stablehlo.add %x, %x : {kind}", kind, arguments=f"%x: {kind}")
 
 
-@_body("refused")
+@attempted("refused")
 def types_that_differ(draw: Draw) -> str:
   other = draw.pick(["tensor<5xf32>", "tensor<4xf64>", "tensor<4xi32>", "tensor<f32>", "tensor<4x1xf32>"])
-  return main(
+  return _main(
     f"    %0 = stablehlo.add %x, %x : {other}\n    return %0 : {other}", results=draw.pick([other, "tensor<4xf32>"])
   )
 
 
-@_body()
 def constants(draw: Draw) -> str:
   values = [
     "1.0",
@@ -84,7 +82,6 @@ def constants(draw: Draw) -> str:
   return _of_one_op(f"stablehlo.constant dense<{draw.pick(values)}> : {kind}", kind)
 
 
-@_body()
 def resources(draw: Draw) -> str:
   data = draw.pick(["0x04000000" + "00" * 16, "0x", "0x04000000", "0xFFFFFFFF00", "zz", "0x00000000" + "11" * 16])
   text = _of_one_op(f"stablehlo.constant dense_resource<r> : {_V}", _V)
@@ -111,36 +108,33 @@ def _large(make: Callable[[int], str], draw: Draw, box: Box) -> Attempt:
   n = draw.pick([1 << 10, 1 << 31, 1 << 34, 1 << 44, 1 << 60])
   lines = [make(n), "    %zero = stablehlo.constant dense<0.0> : tensor<f32>"]
   lines += [f"    %r = stablehlo.slice %0 [0:4] : (tensor<{n}xf32>) -> tensor<4xf32>", "    return %r : tensor<4xf32>"]
-  return text_attempt(draw, box, main("\n".join(["    %s = stablehlo.constant dense<0.0> : tensor<f32>", *lines])))
+  return _text_attempt(draw, box, _main("\n".join(["    %s = stablehlo.constant dense<0.0> : tensor<f32>", *lines])))
 
 
 family(_KIND, _LARGE, _large)
 
 
-@_body()
 def slices(draw: Draw) -> str:
   a, b, c = _size(draw, 0), _size(draw, 4), _size(draw, 1)
   kind = f"tensor<{draw.pick([4, 3, 0])}xf32>"
   return _of_one_op(f"stablehlo.slice %x [{a}:{b}:{c}] : ({_V}) -> {kind}", kind)
 
 
-@_body()
 def gathers(draw: Draw) -> str:
   numbers = (
     f"offset_dims = [{_size(draw, 0)}], collapsed_slice_dims = [{draw.pick(['', '0', '5', '-1'])}], "
     f"start_index_map = [{_size(draw, 0)}], index_vector_dim = {_size(draw, 0)}"
   )
-  return main(
+  return _main(
     f"    %i = stablehlo.constant dense<[{draw.pick([0, 5, -1, 1 << 30])}]> : tensor<1xi32>\n"
     f'    %0 = "stablehlo.gather"(%x, %i) {{dimension_numbers = #stablehlo.gather<{numbers}>, slice_sizes = array<i64: {_size(draw, 4)}>, '
     "indices_are_sorted = false} : (tensor<4xf32>, tensor<1xi32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>"
   )
 
 
-@_body()
 def scatters(draw: Draw) -> str:
   numbers = f"update_window_dims = [{draw.pick(['', '0', '9', '-1'])}], inserted_window_dims = [{_size(draw, 0)}], scatter_dims_to_operand_dims = [{_size(draw, 0)}], index_vector_dim = {_size(draw, 1)}"
-  return main(
+  return _main(
     f"    %i = stablehlo.constant dense<{draw.pick([0, 9, -5])}> : tensor<2x1xi32>\n    %u = stablehlo.constant dense<1.0> : tensor<2xf32>\n"
     f'    %0 = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<{numbers}>}}> ({{\n'
     "    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n      stablehlo.return %b : tensor<f32>\n    }) : (tensor<4xf32>, tensor<2x1xi32>, tensor<2xf32>) -> tensor<4xf32>\n"
@@ -148,12 +142,11 @@ def scatters(draw: Draw) -> str:
   )
 
 
-@_body()
 def windows(draw: Draw) -> str:
   attributes = f"window_dimensions = array<i64: {_size(draw, 2)}>, window_strides = array<i64: {_size(draw, 1)}>, window_dilations = array<i64: {_size(draw, 1)}>, base_dilations = array<i64: {_size(draw, 1)}>"
   padding = f"padding = dense<[[{_size(draw, 0)}, {_size(draw, 0)}]]> : tensor<1x2xi64>"
   n = draw.pick([3, 4, 1])
-  return main(
+  return _main(
     "    %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
     f'    %0 = "stablehlo.reduce_window"(%x, %z) <{{{attributes}, {padding}}}> ({{\n    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
     "      %s = stablehlo.add %a, %b : tensor<f32>\n      stablehlo.return %s : tensor<f32>\n    }) : (tensor<4xf32>, tensor<f32>) -> "
@@ -162,10 +155,9 @@ def windows(draw: Draw) -> str:
   )
 
 
-@_body()
 def convolutions(draw: Draw) -> str:
   window = f"stride = [{_size(draw, 1)}], pad = [[{_size(draw, 0)}, 0]], lhs_dilate = [{_size(draw, 1)}], rhs_dilate = [{_size(draw, 1)}]"
-  return main(
+  return _main(
     f"    %k = stablehlo.constant dense<1.0> : tensor<2x1x1xf32>\n    %y = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<1x4x1xf32>\n"
     f"    %0 = stablehlo.convolution(%y, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {{{window}}} "
     f"{{batch_group_count = {_size(draw, 1)} : i64, feature_group_count = {_size(draw, 1)} : i64}} : (tensor<1x4x1xf32>, tensor<2x1x1xf32>) -> tensor<1x3x1xf32>\n"
@@ -174,13 +166,11 @@ def convolutions(draw: Draw) -> str:
   )
 
 
-@_body()
 def dots(draw: Draw) -> str:
   dims = f"batching_dims = [{draw.pick(['', '0', '-1'])}] x [{draw.pick(['', '0', '7'])}], contracting_dims = [{_size(draw, 0)}] x [{_size(draw, 0)}]"
   return _of_one_op(f"stablehlo.dot_general %x, %x, {dims} : ({_V}, {_V}) -> tensor<f32>", "tensor<f32>")
 
 
-@_body()
 def sorts(draw: Draw) -> str:
   compare = draw.pick(
     [
@@ -188,7 +178,7 @@ def sorts(draw: Draw) -> str:
       "%c = stablehlo.constant dense<true> : tensor<i1>",
     ]
   )
-  return main(
+  return _main(
     f'    %0 = "stablehlo.sort"(%x) <{{dimension = {_size(draw, 0)} : i64, is_stable = true}}> ({{\n    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
     f"      {compare}\n      stablehlo.return %c : tensor<i1>\n    }}) : (tensor<4xf32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>"
   )
@@ -205,20 +195,18 @@ def _while(limit: str, step: int, before: str = "0") -> str:
   )
 
 
-@_body()
 def loops(draw: Draw) -> str:
   # A loop that runs long is what its caller asked for; one that never runs costs nothing.
   step = draw.pick([1, -1, 0, 1 << 30])
-  return main(_while(draw.pick(["3", "0", "-5"]), step if step == 1 else 1, draw.pick(["0", "3", "2147483647"])))
+  return _main(_while(draw.pick(["3", "0", "-5"]), step if step == 1 else 1, draw.pick(["0", "3", "2147483647"])))
 
 
-@_body()
 def loops_of_known_length(draw: Draw) -> str:
   # The counter can be walked while tracing, the body must not be.
-  return main(_while(draw.pick(["3", "1000000"]), draw.pick([1, 7])))
+  return _main(_while(draw.pick(["3", "1000000"]), draw.pick([1, 7])))
 
 
-@_body("refused")
+@attempted("refused")
 def functions_that_call_themselves(draw: Draw) -> str:
   names = ["f", draw.pick(["f", "g"])]
   bodies = "\n".join(
@@ -237,7 +225,6 @@ def _chain(depth: int, body: Callable[[int], str]) -> str:
   return _of_one_op(f"call @f{depth - 1}(%x) : ({_V}) -> {_V}", _V, others="\n".join(functions))
 
 
-@_body()
 def functions_that_call_two_each(draw: Draw) -> str:
   def body(i: int) -> str:
     return f"    %s = call @f{i - 1}(%x) : ({_V}) -> {_V}\n    %0 = call @f{i - 1}(%s) : ({_V}) -> {_V}\n"
@@ -245,7 +232,6 @@ def functions_that_call_two_each(draw: Draw) -> str:
   return _chain(draw.pick([3, 25, 60]), body)
 
 
-@_body()
 def cases_that_call_two_each(draw: Draw) -> str:
   def body(i: int) -> str:
     branch = f"      %b = func.call @f{i - 1}(%x) : ({_V}) -> {_V}\n      stablehlo.return %b : {_V}\n"
@@ -257,7 +243,6 @@ def cases_that_call_two_each(draw: Draw) -> str:
   return _chain(draw.pick([3, 25, 40]), body)
 
 
-@_body()
 def regions_deep(draw: Draw) -> str:
   depth = draw.pick([3, 60, 400, 5000])
   one = "tensor<4xf32>"
@@ -267,36 +252,31 @@ def regions_deep(draw: Draw) -> str:
   text += "".join(opening.format(i) for i in range(depth))
   text += f"      %c{depth} = stablehlo.sine %x : {one}\n"
   text += "".join(closing.format(i + 1) for i in reversed(range(depth))).replace("{{", "{").replace("}}", "}")
-  return main(f"{text}    return %c0 : {one}")
+  return _main(f"{text}    return %c0 : {one}")
 
 
-@_body()
 def types_deep(draw: Draw) -> str:
   depth = draw.pick([2, 100, 10_000])
   kind = "tuple<" * depth + "tensor<4xf32>" + ">" * (depth if draw.chance(0.8) else depth - 1)
-  return main("    return %x : tensor<4xf32>", f"%x: tensor<4xf32>, %y: {kind}")
+  return _main("    return %x : tensor<4xf32>", f"%x: tensor<4xf32>, %y: {kind}")
 
 
-@_body()
 def attributes_deep(draw: Draw) -> str:
   depth = draw.pick([2, 200, 20_000])
-  return main(_ADD).replace("module @m", f"module @m attributes {{a = {'[' * depth}{']' * depth}}}")
+  return _main(_ADD).replace("module @m", f"module @m attributes {{a = {'[' * depth}{']' * depth}}}")
 
 
-@_body()
 def names_of_functions(draw: Draw) -> str:
   name = draw.lie("main", "", "other", "main ", "x" * 70_000, "..", "\\00")
-  return main(_ADD).replace("@main", f'@"{name}"')
+  return _main(_ADD).replace("@main", f'@"{name}"')
 
 
-@_body()
 def functions_without_body(draw: Draw) -> str:
   return _of_one_op(
     f"call @f(%x) : ({_V}) -> {_V}", _V, others=f"  func.func private @{draw.pick(['f', 'g'])}({_V}) -> {_V}"
   )
 
 
-@_body()
 def dynamic_shapes(draw: Draw) -> str:
   sizes = ", ".join(str(_size(draw, 4)) for _ in range(draw.pick([1, 2])))
   count = sizes.count(",") + 1
@@ -312,10 +292,9 @@ def dynamic_shapes(draw: Draw) -> str:
   return _of_one_op(f'"stablehlo.{op}"({operands}){extra} : {types} -> {kind}', kind, before)
 
 
-@_body()
 def polymorphic_arguments(draw: Draw) -> str:
   size = draw.pick(["?", "?", "4"])
-  return main(
+  return _main(
     f"    %n = stablehlo.get_dimension_size %x, dim = {draw.pick([0, 1, -1])} : (tensor<{size}xf32>) -> tensor<i32>\n    %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
     f"    %m = stablehlo.constant dense<{draw.pick([1, 1 << 30, -1])}> : tensor<1xi32>\n    %k = stablehlo.multiply %r, %m : tensor<1xi32>\n"
     "    %0 = stablehlo.dynamic_iota %k, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>\n    return %0 : tensor<?xf32>",
@@ -324,7 +303,6 @@ def polymorphic_arguments(draw: Draw) -> str:
   )
 
 
-@_body()
 def donated_arguments(draw: Draw) -> str:
   attribute = draw.pick(
     [
@@ -336,10 +314,9 @@ def donated_arguments(draw: Draw) -> str:
       "tf.aliasing_output = -1 : i32",
     ]
   )
-  return main(_ADD, f"%x: tensor<4xf32> {{{attribute}}}")
+  return _main(_ADD, f"%x: tensor<4xf32> {{{attribute}}}")
 
 
-@_body()
 def shardings(draw: Draw) -> str:
   mesh = f'  sdy.mesh @mesh = <["a"={_size(draw, 2)}]>'
   text = draw.pick(
@@ -368,7 +345,6 @@ _TARGETS = (
 ).split()
 
 
-@_body()
 def custom_calls(draw: Draw) -> str:
   target = draw.pick(_TARGETS)
   kinds = (
@@ -397,7 +373,7 @@ def custom_calls(draw: Draw) -> str:
   outputs = f"%0:{len(results)} = " if results else ""
   returned = ", ".join(f"%0#{i}" for i in range(len(results)))
   types = ", ".join(results)
-  return main(
+  return _main(
     f"{constants}    {outputs}stablehlo.custom_call @{target if '$' not in target else 'x'}({names}) {{api_version = {version} : i32, has_side_effect = {draw.pick(['false', 'true'])}{config}}} : ({', '.join(operands)}) -> ({types})\n"
     f"    return {returned} : {types}"
     if results
@@ -426,11 +402,11 @@ def _kernel(row: tuple[list[str], list[str], str], draw: Draw, box: Box) -> Atte
     config = config.replace(old, draw.lie(old, "0 : ui8", "255 : ui8", "7 : i64", '"x"', probability=0.3))
   config = draw.lie(config, "", probability=0.15)
   returned = ", ".join(f"%0#{i}" for i in range(count))
-  text = main(
+  text = _main(
     f"{constants}    %0:{count} = stablehlo.custom_call @{target}({names}) {{api_version = 4 : i32, backend_config = {{{config}}}}} : ({', '.join(given)}) -> ({', '.join(made)})\n    return {returned} : {', '.join(made)}",
     results=", ".join(made),
   )
-  return text_attempt(draw, box, text)
+  return _text_attempt(draw, box, text)
 
 
 _KERNELS = {
@@ -463,7 +439,6 @@ _KERNELS = {
 family(_KIND, _KERNELS, _kernel)
 
 
-@_body()
 def composites(draw: Draw) -> str:
   name = draw.pick(["chlo.top_k", "chlo.asin", "odml.scaled_dot_product_attention", "x", ""])
   decomposition = draw.pick(["@f", "@main", "@nothing"])
@@ -472,7 +447,6 @@ def composites(draw: Draw) -> str:
   return _of_one_op(f'stablehlo.composite "{name}" %x {{{attributes}}} : ({_V}) -> {_V}', _V, others=others)
 
 
-@_body()
 def other_dialects(draw: Draw) -> str:
   line = draw.pick(
     [
@@ -487,7 +461,6 @@ def other_dialects(draw: Draw) -> str:
   return _of_one_op(line, _V)
 
 
-@_body()
 def collectives(draw: Draw) -> str:
   groups = draw.pick(["[[0]]", "[[0, 1]]", "[[-1]]", "[[0, 0]]", "[[9999999]]"])
   op = draw.pick(["all_gather", "all_to_all", "collective_permute", "collective_broadcast"])
@@ -502,29 +475,26 @@ def collectives(draw: Draw) -> str:
   )
 
 
-@_body()
 def random_bits(draw: Draw) -> str:
   algorithm = draw.pick(["THREE_FRY", "PHILOX", "DEFAULT", "NOTHING"])
   state = draw.pick(
     ["tensor<2xui64>", "tensor<3xui64>", "tensor<1xui64>", "tensor<9xui64>", "tensor<2xui32>", "tensor<ui64>"]
   )
   n = draw.pick([4, 1 << 33, 0])
-  return main(
+  return _main(
     f"    %s = stablehlo.constant dense<1> : {state}\n    %0, %1 = stablehlo.rng_bit_generator %s, algorithm = {algorithm} : ({state}) -> ({state}, tensor<{n}xui32>)\n    return %1 : tensor<{n}xui32>",
     results=f"tensor<{n}xui32>",
   )
 
 
-@_body()
 def ffts(draw: Draw) -> str:
   kind = draw.pick(["RFFT", "FFT", "IRFFT"])
   result = f"tensor<{draw.pick([3, 4, 6])}x{'f32' if kind == 'IRFFT' else 'complex<f32>'}>"
   return _of_one_op(f"stablehlo.fft %x, type = {kind}, length = [{_size(draw, 4)}] : ({_V}) -> {result}", result)
 
 
-@_body()
 def characters(draw: Draw) -> str:
-  text = main(_ADD)
+  text = _main(_ADD)
   for _ in range(draw.integer(1, 3)):
     position = draw.integer(0, len(text))
     text = (
@@ -535,11 +505,10 @@ def characters(draw: Draw) -> str:
   return text
 
 
-@_body()
 def locations(draw: Draw) -> str:
   depth = draw.pick([1, 100, 5000])
   location = "callsite(" * depth + '"a"' + ' at "b")' * depth
-  return main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({location})\n", 1))
+  return _main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({location})\n", 1))
 
 
 _ALIASES = {  # the first alias of a chain, and one that holds the alias before it twice
@@ -551,14 +520,13 @@ _ALIASES = {  # the first alias of a chain, and one that holds the alias before 
 }
 
 
-@_body()
 def aliases(draw: Draw) -> str:
   count, sign = draw.pick([3, 25, 60]), draw.pick(list(_ALIASES))
   first, step = _ALIASES[sign]
   lines = [f"{sign}0 = {first}", *(f"{sign}{i} = {step.replace('@', f'{sign}{i - 1}')}" for i in range(1, count))]
   last, name = f"{sign}{count - 1}", draw.pick(["m.a", "a"])
   if sign == "#loc":
-    text = main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({last})\n", 1))
+    text = _main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({last})\n", 1))
   else:
-    text = main(_ADD).replace("module @m", f"module @m attributes {{{name} = {last}}}")
+    text = _main(_ADD).replace("module @m", f"module @m attributes {{{name} = {last}}}")
   return draw.pick(["\n", " ", " // #b = [\n"]).join(lines) + "\n" + text

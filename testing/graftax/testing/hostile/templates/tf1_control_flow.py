@@ -8,38 +8,13 @@ from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.protos import Shape, add, attr, const, graph
 from graftax.testing.hostile.grammar.readers import use_model
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template_of
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
 
-_KIND = "tf1_control_flow"
 _F, _I = DType.FLOAT, DType.INT32
 Change = Callable[[Draw, schema.GraphDef], None]
 
 
-def _attempt(draw: Draw, box: Box, made: schema.GraphDef, expectation: Expectation) -> Attempt:
-  path = box.model / "graph.pb"
-  path.write_bytes(made.SerializeToString())
-  jit = draw.chance(0.3)
-  return Attempt(lambda: use_model(path, jit=jit), expectation, graph=path)
-
-
-def _register(make_graph: Callable[[], schema.GraphDef], expectation: Expectation) -> Callable[[Change], Change]:
-  def make(change: Change, draw: Draw, box: Box) -> Attempt:
-    made = make_graph()
-    change(draw, made)
-    return _attempt(draw, box, made, expectation)
-
-  return template_of(_KIND, make)
-
-
-def _loop(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  return _register(honest_loop, expectation)
-
-
-def _conditional(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  return _register(honest_conditional, expectation)
-
-
-def honest_loop() -> schema.GraphDef:
+def _honest_loop() -> schema.GraphDef:
   """Returns `i, y = 0, x; while i < 3: i, y = i + 1, y + y`."""
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((2,)))
@@ -62,7 +37,7 @@ def honest_loop() -> schema.GraphDef:
   return made
 
 
-def honest_conditional() -> schema.GraphDef:
+def _honest_conditional() -> schema.GraphDef:
   """Returns `x + 1 if sum(x) < 9 else -x`."""
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((2,)))
@@ -80,6 +55,25 @@ def honest_conditional() -> schema.GraphDef:
   return made
 
 
+def attempt_of(
+  change: Change,
+  draw: Draw,
+  box: Box,
+  expectation: Expectation = "typed",
+  honest: Callable[[], schema.GraphDef] = _honest_loop,
+) -> Attempt:
+  """Changes an honest loop or conditional."""
+  made = honest()
+  change(draw, made)
+  path = box.model / "graph.pb"
+  path.write_bytes(made.SerializeToString())
+  jit = draw.chance(0.3)
+  return Attempt(lambda: use_model(path, jit=jit), expectation, graph=path)
+
+
+_conditional = attempted(honest=_honest_conditional)
+
+
 def _node(made: schema.GraphDef, name: str) -> schema.NodeDef:
   return next(node for node in made.node if node.name == name)
 
@@ -88,31 +82,28 @@ def _of(made: schema.GraphDef, *ops: str) -> list[schema.NodeDef]:
   return [node for node in made.node if node.op in ops]
 
 
-@_loop("loaded")
+@attempted("loaded")
 def loop_honest(draw: Draw, made: schema.GraphDef) -> None:
   del draw, made
 
 
-@_conditional("loaded")
+@attempted("loaded", honest=_honest_conditional)
 def conditional_honest(draw: Draw, made: schema.GraphDef) -> None:
   del draw, made
 
 
-@_loop()
 def loop_frames(draw: Draw, made: schema.GraphDef) -> None:
   for node in _of(made, "Enter"):
     node.attr["frame_name"].CopyFrom(attr(draw.lie(b"loop", b"", b"other", b"loop/loop", 5)))
     node.attr["is_constant"].CopyFrom(attr(draw.chance(0.3)))
 
 
-@_loop()
 def loop_inputs(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
   node = draw.pick(_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter"))
   node.input[draw.integer(0, len(node.input) - 1)] = draw.pick([*names, *(f"{name}:1" for name in names)])
 
 
-@_loop()
 def loop_inputs_twice(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
   for node in _of(made, "Switch", "Merge", "AddV2", "Less"):
@@ -120,20 +111,17 @@ def loop_inputs_twice(draw: Draw, made: schema.GraphDef) -> None:
       node.input[draw.integer(0, len(node.input) - 1)] = draw.pick(names)
 
 
-@_loop()
 def loop_node_missing(draw: Draw, made: schema.GraphDef) -> None:
   node = draw.pick(_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter"))
   del made.node[list(made.node).index(node)]
 
 
-@_loop()
 def loop_ops_changed(draw: Draw, made: schema.GraphDef) -> None:
   ops = ["Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "RefSwitch", "RefMerge"]
   node = draw.pick(_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter", "Identity"))
   node.op = draw.pick(ops)
 
 
-@_loop()
 def loop_conditions(draw: Draw, made: schema.GraphDef) -> None:
   for node in _of(made, "LoopCond"):
     copy = made.node.add()
@@ -144,7 +132,6 @@ def loop_conditions(draw: Draw, made: schema.GraphDef) -> None:
     node.input[1] = draw.pick(["cond", "cond_2", "less", "x"])
 
 
-@_loop()
 def loop_without_end(draw: Draw, made: schema.GraphDef) -> None:
   limit = draw.pick([np.int32(3), np.int32(1 << 20), np.int32((1 << 31) - 1)])
   _node(made, "limit").attr["value"].CopyFrom(attr(limit))
@@ -153,7 +140,6 @@ def loop_without_end(draw: Draw, made: schema.GraphDef) -> None:
   _node(made, "zero").attr["value"].CopyFrom(attr(np.int32((1 << 31) - 1)))
 
 
-@_loop()
 def loop_that_doubles_a_list(draw: Draw, made: schema.GraphDef) -> None:
   const(made.node, "axis", np.int32(0)).input.append("^i_body")
   node = _node(made, "y_add")
@@ -169,14 +155,12 @@ def loop_that_doubles_a_list(draw: Draw, made: schema.GraphDef) -> None:
   _node(made, "limit").attr["value"].CopyFrom(attr(np.int32(draw.pick([2, 25, 31, 60]))))
 
 
-@_loop()
 def loop_of_other_dtypes(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     if "T" in node.attr and draw.chance(0.2):
       node.attr["T"].type = draw.pick([1, 3, 9, 7, 20])
 
 
-@_loop()
 def loop_inside_itself(draw: Draw, made: schema.GraphDef) -> None:
   # An Enter of another frame whose values come from the body, and whose Exit is missing or at the wrong place.
   add(
@@ -193,7 +177,6 @@ def loop_inside_itself(draw: Draw, made: schema.GraphDef) -> None:
   _node(made, "y_add").input[0] = draw.pick(["inner_exit", "inner"])
 
 
-@_loop()
 def loops_deep(draw: Draw, made: schema.GraphDef) -> None:
   last = "y_body"
   for i in range(draw.pick([2, 40, 400])):
@@ -207,51 +190,47 @@ def loops_deep(draw: Draw, made: schema.GraphDef) -> None:
   _node(made, "y_add").input[0] = last
 
 
-@_loop()
 def loop_merges_of_many(draw: Draw, made: schema.GraphDef) -> None:
   node = _node(made, "y_merge")
   node.input.extend(draw.pick([["y_enter"], ["y_next"], ["x"], ["y_next"] * 100, []]))
   node.attr["N"].CopyFrom(attr(draw.pick([len(node.input), 1, 0, -1, 1 << 40])))
 
 
-@_loop()
 def loop_control_inputs(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
   for _ in range(draw.integer(1, 5)):
     draw.pick(list(made.node)).input.append(f"^{draw.pick(names)}")
 
 
-@_loop()
 def loop_read_from_outside(draw: Draw, made: schema.GraphDef) -> None:
   inner = ["y_body", "y_add", "y_merge", "y_switch:1", "cond", "i_add", "less", "y_next"]
   add(made.node, "leak", "Identity", draw.pick(inner), T=_F)
 
 
-@_loop()
 def loop_merge_index(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "index", draw.pick(["Identity", "Neg"]), draw.pick(["y_merge:1", "i_merge:1", "y_merge:2"]), T=_I)
 
 
-@_conditional()
+@_conditional
 def conditional_inputs(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
   node = draw.pick(_of(made, "Switch", "Merge", "AddV2", "Neg"))
   node.input[draw.integer(0, len(node.input) - 1)] = draw.pick([*names, *(f"{name}:1" for name in names)])
 
 
-@_conditional()
+@_conditional
 def conditional_branches_mixed(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "both", draw.pick(["AddV2", "Mul"]), "then", draw.pick(["else", "x", "switch"]), T=_F)
   if draw.chance(0.5):
     _node(made, "merge").input[0] = "both"
 
 
-@_conditional()
+@_conditional
 def conditional_dead_results(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "dead", "Identity", draw.pick(["then", "else", "switch", "switch:1"]), T=_F)
 
 
-@_conditional()
+@_conditional
 def conditional_merges(draw: Draw, made: schema.GraphDef) -> None:
   node = _node(made, "merge")
   node.input[:] = draw.pick(
@@ -260,13 +239,13 @@ def conditional_merges(draw: Draw, made: schema.GraphDef) -> None:
   node.attr["N"].CopyFrom(attr(draw.pick([2, len(node.input), 0, -5])))
 
 
-@_conditional()
+@_conditional
 def conditional_predicates(draw: Draw, made: schema.GraphDef) -> None:
   source = draw.pick(["x", "nine", "axes", "merge", "switch", "less:1"])
   _node(made, "switch").input[1] = source
 
 
-@_conditional()
+@_conditional
 def conditionals_in_a_row(draw: Draw, made: schema.GraphDef) -> None:
   last = "merge"
   for i in range(draw.pick([3, 60, 300])):  # each reads the last one twice
@@ -277,7 +256,7 @@ def conditionals_in_a_row(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "end", "Neg", last, T=_F)
 
 
-@_conditional()
+@_conditional
 def conditionals_deep(draw: Draw, made: schema.GraphDef) -> None:
   depth, last = draw.pick([3, 30, 200]), "switch:1"
   for i in range(depth):
@@ -289,7 +268,7 @@ def conditionals_deep(draw: Draw, made: schema.GraphDef) -> None:
   _node(made, "merge").input[1] = last
 
 
-@_conditional()
+@_conditional
 def conditional_by_many_predicates(draw: Draw, made: schema.GraphDef) -> None:
   # Nodes that run only if n predicates of their own hold, merged in the wrong order.
   last = "x"
@@ -306,7 +285,7 @@ def conditional_by_many_predicates(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "end", "Neg", last, T=_F)
 
 
-@_conditional()
+@_conditional
 def conditionals_that_multiply(draw: Draw, made: schema.GraphDef) -> None:
   # Two conditionals on each predicate, of which each needs what the next level computes: copies of copies.
   depth, last = draw.pick([2, 10, 16, 60]), "x"
@@ -324,7 +303,7 @@ def conditionals_that_multiply(draw: Draw, made: schema.GraphDef) -> None:
   add(made.node, "end", "Neg", last, T=_F)
 
 
-@_conditional()
+@_conditional
 def switches_of_many_outputs(draw: Draw, made: schema.GraphDef) -> None:
   const(made.node, "index", np.int32(1))
   most = draw.pick([2, 1 << 16, 1 << 18, 1 << 20, (1 << 31) - 1])

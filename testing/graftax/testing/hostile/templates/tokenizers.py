@@ -21,11 +21,10 @@ from graftax.testing.hostile.grammar.text_models import (
   text_ops,
   trie,
 )
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation
 
 # Any in this module: nodes of a graph, and what reading a file returns.
 
-_KIND = "tokenizers"
 _I, _L, _S = DType.INT32, DType.INT64, DType.STRING
 _TEXTS: tuple[bytes, ...] = (
   b"a b",
@@ -79,14 +78,12 @@ def _tokenized(nodes: Any, model: bytes, draw: Draw | None = None, out_type: DTy
   add(nodes, "made", op, "sp", "x", "nbest", "alpha", *flags, out_type=out_type, Tsplits=_L)
 
 
-@template(_KIND)
 def sentencepiece_honest(draw: Draw, box: Box) -> Attempt:
   return _attempt(
     box, b"a b", lambda nodes: _tokenized(nodes, sentencepiece_model()), expectation="loaded", numbers=[3, 4]
   )
 
 
-@template(_KIND)
 def sentencepiece_pieces(draw: Draw, box: Box) -> Attempt:
   """What the pieces are: text, score and kind."""
   texts = [b"a", b"", b"\xff\xfe", b"\0", b"a" * 70_000, b"<unk>", b"<0x61>", "\u2581".encode(), b"\xed\xa0\x80"]
@@ -107,7 +104,6 @@ def sentencepiece_pieces(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, text, lambda nodes: _tokenized(nodes, model, draw, draw.pick([_I, _S])))
 
 
-@template(_KIND)
 def sentencepiece_options(draw: Draw, box: Box) -> Attempt:
   """The trainer's options: kind of model, numbers of control pieces, bytes as pieces."""
   trainer: dict[int, int | float | bytes] = {
@@ -124,7 +120,6 @@ def sentencepiece_options(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, text, lambda nodes: _tokenized(nodes, model, draw, draw.pick([_I, _S])))
 
 
-@template(_KIND)
 def sentencepiece_rules(draw: Draw, box: Box) -> Attempt:
   """Rules for characters: a trie that leads out of its array, and replacements that do not end."""
   far = draw.pick(
@@ -141,7 +136,6 @@ def sentencepiece_rules(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, text, lambda nodes: _tokenized(nodes, model, draw, draw.pick([_I, _S])))
 
 
-@template(_KIND)
 def sentencepiece_messages(draw: Draw, box: Box) -> Attempt:
   """Wire types, lengths and nesting that are not those of the message."""
   honest = sentencepiece_model()
@@ -156,7 +150,6 @@ def sentencepiece_messages(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, b"a b", lambda nodes: _tokenized(nodes, model, draw))
 
 
-@template(_KIND)
 def sentencepiece_inputs(draw: Draw, box: Box) -> Attempt:
   """Options of a tokenizer with other shapes and dtypes than its op has."""
   nbest = draw.lie(np.int32(0), np.zeros(3, np.int32), np.zeros(0, np.int32), np.int64(0), np.float32(0))
@@ -177,7 +170,6 @@ def sentencepiece_inputs(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, draw.pick(_TEXTS), build)
 
 
-@template(_KIND)
 def sentencepiece_numbers(draw: Draw, box: Box) -> Attempt:
   """Pieces and texts of numbers that the model does not have, and rows that overlap or lie outside."""
   surface = draw.pick([b"?", b"u" * 70_000])
@@ -209,7 +201,6 @@ def _by_wordpieces(nodes: Any, model: bytes) -> None:
   add(nodes, "made", "FastWordpieceTokenizeWithOffsets", "x", "model")
 
 
-@template(_KIND)
 def fast_wordpiece_honest(draw: Draw, box: Box) -> Attempt:
   model = Wordpieces(trie()).encode()
   return _attempt(
@@ -217,7 +208,6 @@ def fast_wordpiece_honest(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def fast_wordpiece_tries(draw: Draw, box: Box) -> Attempt:
   """Tries that lead out of their array, or in a circle."""
   units = trie()
@@ -236,7 +226,6 @@ def fast_wordpiece_tries(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def fast_wordpiece_circles(draw: Draw, box: Box) -> Attempt:
   """A trie that leads in a circle, so that the search for each piece reaches the end of a long word."""
   leaf = draw.pick([0x100, 0])
@@ -249,7 +238,6 @@ def fast_wordpiece_circles(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, text, lambda nodes: _by_wordpieces(nodes, model), "made:1")
 
 
-@template(_KIND)
 def fast_wordpiece_fields(draw: Draw, box: Box) -> Attempt:
   """Values of the model's fields, and where the buffer says that they are."""
   model = Wordpieces(
@@ -270,7 +258,6 @@ def fast_wordpiece_fields(draw: Draw, box: Box) -> Attempt:
   )
 
 
-@template(_KIND)
 def fast_wordpiece_bytes(draw: Draw, box: Box) -> Attempt:
   honest = Wordpieces(trie()).encode()
   model = draw.lie(honest, honest[:-1], honest[:40], honest[:3], b"", draw.data(300), honest[4:], b"\0" * 64)
@@ -313,12 +300,10 @@ _WORDPIECE: dict[str, Any] = {
 }
 
 
-@template(_KIND)
 def wordpiece_honest(draw: Draw, box: Box) -> Attempt:
   return _with_wordpieces(box, b"aa", [b"a", b"##a"], [0, 1], _WORDPIECE, expectation="loaded", numbers=[1, 3])
 
 
-@template(_KIND)
 def wordpiece_vocabularies(draw: Draw, box: Box) -> Attempt:
   keys: Any = draw.pick(
     [[b"a", b"##a"], [b"a", b"a"], [], [b""], [b"", b"##"], [b"\xff", b"##\xff"], [b"a" * 70_000], [[b"a"], [b"b"]]]
@@ -337,7 +322,6 @@ def wordpiece_vocabularies(draw: Draw, box: Box) -> Attempt:
   return _with_wordpieces(box, draw.pick(_TEXTS), keys, values, attrs)
 
 
-@template(_KIND)
 def wordpiece_long_words(draw: Draw, box: Box) -> Attempt:
   """A vocabulary of short pieces and words without a limit, for which trying all pieces takes quadratic time."""
   attrs = {**_WORDPIECE, "max_bytes_per_word": (1 << 31) - 1, "split_unknown_characters": draw.chance(0.5)}

@@ -9,7 +9,7 @@ from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.protos import Func, Shape, add, call, const, function, graph, loop
 from graftax.testing.hostile.grammar.readers import use_model
-from graftax.testing.hostile.registry import Attempt, Box, family, template
+from graftax.testing.hostile.registry import Attempt, Box, family
 
 # Any in this module: attributes of nodes.
 
@@ -307,7 +307,6 @@ _CALLS = {
 family(_KIND, {f"{name}_that_double": op for name, op in _CALLS.items()}, _doubled)
 
 
-@template(_KIND)
 def nested_calls(draw: Draw, box: Box) -> Attempt:
   made = _start()
   depth = draw.pick([3, 90, 400, 3000])
@@ -341,7 +340,6 @@ def _loop(
   loop(made.node, "loop", "StatelessWhile", "zero", start, T=[_L, _F], output_shapes=shapes)
 
 
-@template(_KIND)
 def loop_that_doubles(draw: Draw, box: Box) -> Attempt:
   made = _start()
   const(made.node, "known", np.ones(2, np.float32))
@@ -351,7 +349,6 @@ def loop_that_doubles(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def loop_of_known_values(draw: Draw, box: Box) -> Attempt:
   """Everything in the loop is known, so all of it could be computed while tracing."""
   made = _start()
@@ -361,7 +358,6 @@ def loop_of_known_values(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def nested_loops(draw: Draw, box: Box) -> Attempt:
   made = _start()
   depth, count = draw.pick([(2, 3), (20, 2), (60, 2), (400, 1)])
@@ -384,7 +380,6 @@ def nested_loops(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def for_loops(draw: Draw, box: Box) -> Attempt:
   made = _start()
   function(made.library, "body", {"i": _I, "y": _F}, {"r": ("y", _F)})
@@ -407,7 +402,6 @@ def for_loops(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def growing_sums(draw: Draw, box: Box) -> Attempt:
   """Known vectors, each twice as long as the last."""
   made = _start()
@@ -420,7 +414,6 @@ def growing_sums(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def many_large_values(draw: Draw, box: Box) -> Attempt:
   """Values below any limit for one of them, many times."""
   made = _start()
@@ -435,7 +428,6 @@ def many_large_values(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def strings_that_double(draw: Draw, box: Box) -> Attempt:
   made = _start()
   const(made.node, "s0", np.array("ab", object))
@@ -448,7 +440,6 @@ def strings_that_double(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def einsum_equations(draw: Draw, box: Box) -> Attempt:
   made = _start()
   texts = [
@@ -469,7 +460,6 @@ def einsum_equations(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def axes_and_ranks(draw: Draw, box: Box) -> Attempt:
   made = _start()
   axes = draw.pick([[0], [5], [-5], [0, 0], list(range(300)), [(1 << 31) - 1], []])
@@ -479,7 +469,6 @@ def axes_and_ranks(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def attributes_of_windows(draw: Draw, box: Box) -> Attempt:
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((1, 4, 4, 1)))
@@ -499,7 +488,6 @@ def attributes_of_windows(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def attributes_of_blocks(draw: Draw, box: Box) -> Attempt:
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((1, 4, 4, 4)))
@@ -516,7 +504,6 @@ def attributes_of_blocks(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def splits(draw: Draw, box: Box) -> Attempt:
   made = _start()
   const(made.node, "axis", np.int32(draw.pick([0, 1, -1, 99])))
@@ -526,7 +513,6 @@ def splits(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-@template(_KIND)
 def slices(draw: Draw, box: Box) -> Attempt:
   made = _start()
   names = [
