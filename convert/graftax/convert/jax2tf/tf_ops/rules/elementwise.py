@@ -202,12 +202,12 @@ def log2(b: Builder, x: Tensor) -> Tensor:
 def polynomial(b: Builder, x: Tensor, *coefficients: Tensor) -> Tensor:
   """Returns a polynomial by Horner's rule; a primitive since JAX 0.12, with the constant coefficient first.
 
-  JAX begins with zero, so that infinite `x` give NaN.
+  JAX begins with zero, so that infinite `x` give NaN. Operands may be scalars, or have axes of size 1.
   """
   found = full(b, x, 0)
   for coefficient in reversed(coefficients):
-    product = b.op("Mul", found, x, shape=x.shape)
-    found = b.op("AddV2", product, coefficient, shape=x.shape)
+    product = b.op("Mul", found, x, shape=joint_shape(found, x))
+    found = b.op("AddV2", product, coefficient, shape=joint_shape(product, coefficient))
   return found
 
 

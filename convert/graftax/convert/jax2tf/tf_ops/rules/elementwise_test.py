@@ -55,6 +55,14 @@ def test_logarithms_to_base_2_and_polynomials():
   check_plain_ops(lambda x: (jnp.log2(x), lax.digamma(jnp.maximum(x, 0))), _FLOATS)
 
 
+def test_polynomials_at_one_point_whose_coefficients_are_arrays():
+  coefficients, x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3), np.float32(0.7)
+  check_plain_ops(lambda c, x: (jnp.polyval(c, x), jax.grad(lambda x: jnp.polyval(c, x).sum())(x)), coefficients, x)
+  check_plain_ops(jax.vmap(jnp.polyval, (0, None)), np.stack([coefficients, -coefficients]), x)
+  check_plain_ops(jax.vmap(jnp.polyval, (None, 0)), coefficients, np.linspace(0, 1, 5, dtype=np.float32))
+  check_plain_ops(jnp.polyval, coefficients, coefficients[0], polymorphic_shapes=("4, n", "n"))
+
+
 def test_special_functions():
   x = np.linspace(0.1, 0.9, 9, dtype=np.float32)
 
