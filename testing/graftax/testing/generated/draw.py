@@ -98,6 +98,10 @@ class Draw:
     """Returns an axis, negative in half of the cases."""
     return self.integer(-rank, rank - 1)
 
+  def axes(self, rank: int) -> list[int]:
+    """Returns some axes, some of them negative."""
+    return [i - rank * self.chance(0.3) for i in self.subset(rank)]
+
   def broadcastable(self, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns a shape that broadcasts to `shape`."""
     if self.chance(0.4):
@@ -107,13 +111,9 @@ class Draw:
 
   # Values.
 
-  def array(
-    self, shape: Sequence[int], dtype: Any = np.float32, low: float | None = None, high: float | None = None
-  ) -> np.ndarray:
-    """Returns an array of the case's style, or between `low` and `high` if these are given."""
-    dtype = np.dtype(dtype)
-    if low is not None and high is not None:
-      return self.between(shape, dtype, low, high)
+  def array(self, shape: Sequence[int], dtype: Any = None) -> np.ndarray:
+    """Returns an array of the case's style, by default of the dtype of the attribute `T`."""
+    dtype = np.dtype(self.attrs["T"] if dtype is None else dtype)
     if dtype.kind == "b":
       return self._values.random(shape) < 0.5
     if dtype.kind in "iu":
@@ -125,7 +125,7 @@ class Draw:
       return x
     return self._floats(shape, dtype)
 
-  def tame(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
+  def tame(self, shape: Sequence[int], dtype: Any = None) -> np.ndarray:
     """Returns plain values or ties, for ops that need finite numbers of one magnitude."""
     style, self.style = self.style, "ties" if self.style == "ties" else "plain"
     x = self.array(shape, dtype)

@@ -1,34 +1,11 @@
-"""How to draw the inputs of each op, by domain."""
+"""How to draw the inputs of each op: a module for each domain."""
 
-from graftax.testing.generated.recipes import (
-  array,
-  diagonal,
-  elementwise,
-  image,
-  linalg,
-  nn,
-  quantization,
-  random,
-  reduction,
-  signal,
-  sparse,
-)
+import importlib
+import pkgutil
+
 from graftax.testing.generated.recipes.registry import Recipe, ops_with_recipes, recipe, recipe_of
 
-__all__ = [
-  "Recipe",
-  "array",
-  "diagonal",
-  "elementwise",
-  "image",
-  "linalg",
-  "nn",
-  "ops_with_recipes",
-  "quantization",
-  "random",
-  "recipe",
-  "recipe_of",
-  "reduction",
-  "signal",
-  "sparse",
-]
+__all__ = ["Recipe", "ops_with_recipes", "recipe", "recipe_of"]
+
+for _module in pkgutil.iter_modules(__path__):
+  importlib.import_module(f"{__name__}.{_module.name}")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
+from graftax.testing.generated.recipes.registry import recipe, recipes, recipes_of_shapes
 
 
 @recipe("Reshape")
@@ -16,21 +16,7 @@ def reshape(d: Draw) -> Sequence[Any]:
   new = [shape[i] for i in d.permutation(len(shape))] + [1] * d.integer(0, 1)
   if new and 0 not in new and d.chance(0.4):
     new[d.integer(0, len(new) - 1)] = -1
-  return [d.array(shape, d.attrs["T"]), np.array(new, d.attrs["Tshape"])]
-
-
-@recipe("Transpose", "ConjugateTranspose")
-def transpose(d: Draw) -> Sequence[Any]:
-  """A permutation."""
-  shape = d.shape()
-  return [d.array(shape, d.attrs["T"]), np.array(d.permutation(len(shape)), d.attrs["Tperm"])]
-
-
-@recipe("ExpandDims")
-def expand_dims(d: Draw) -> Sequence[Any]:
-  """An axis from either end."""
-  shape = d.shape()
-  return [d.array(shape, d.attrs["T"]), np.array(d.axis(len(shape) + 1), d.attrs["Tdim"])]
+  return [d.array(shape), np.array(new, d.attrs["Tshape"])]
 
 
 @recipe("Squeeze")
@@ -41,7 +27,7 @@ def squeeze(d: Draw) -> Sequence[Any]:
   # `tf.raw_ops` has another name for this attribute.
   del d.attrs["squeeze_dims"]
   d.attrs["axis"] = [] if d.chance(0.4) else [i - len(shape) if d.chance(0.3) else i for i in ones[:2]]
-  return [d.array(shape, d.attrs["T"])]
+  return [d.array(shape)]
 
 
 @recipe("Concat", "ConcatV2")
@@ -49,7 +35,7 @@ def concat(d: Draw) -> Sequence[Any]:
   """Arrays that differ in the size of one dimension."""
   shape = list(d.shape(1, 4))
   axis = d.integer(0, len(shape) - 1)
-  values = [d.array([*shape[:axis], d.size(), *shape[axis + 1 :]], d.attrs["T"]) for _ in range(d.integer(2, 4))]
+  values = [d.array([*shape[:axis], d.size(), *shape[axis + 1 :]]) for _ in range(d.integer(2, 4))]
   if d.op == "Concat":
     return [np.array(axis, np.int32), values]
   return [values, np.array(axis - len(shape) * d.chance(0.4), d.attrs["Tidx"])]
@@ -57,29 +43,26 @@ def concat(d: Draw) -> Sequence[Any]:
 
 @recipe("Pack")
 def pack(d: Draw) -> Sequence[Any]:
-  """Arrays of one shape."""
   shape = d.shape(0, 3)
   d.attrs["axis"] = d.axis(len(shape) + 1)
-  return [[d.array(shape, d.attrs["T"]) for _ in range(d.integer(1, 4))]]
+  return [[d.array(shape) for _ in range(d.integer(1, 4))]]
 
 
 @recipe("Unpack")
 def unpack(d: Draw) -> Sequence[Any]:
-  """An axis from either end."""
   shape = d.shape(1, 4)
   d.attrs["axis"] = d.axis(len(shape))
   d.attrs["num"] = shape[d.attrs["axis"]]
-  return [d.array(shape, d.attrs["T"])]
+  return [d.array(shape)]
 
 
 @recipe("Split")
 def split(d: Draw) -> Sequence[Any]:
-  """Equal parts."""
   shape = list(d.shape(1, 4))
   axis = d.axis(len(shape))
   d.attrs["num_split"] = d.integer(1, 3)
   shape[axis] = d.attrs["num_split"] * d.size(0, 3)
-  return [np.array(axis, np.int32), d.array(shape, d.attrs["T"])]
+  return [np.array(axis, np.int32), d.array(shape)]
 
 
 @recipe("SplitV")
@@ -92,7 +75,7 @@ def split_v(d: Draw) -> Sequence[Any]:
   d.attrs["num_split"] = len(sizes)
   if d.chance(0.4):
     sizes[d.integer(0, len(sizes) - 1)] = -1
-  return [d.array(shape, d.attrs["T"]), np.array(sizes, d.attrs["Tlen"]), np.array(axis, np.int32)]
+  return [d.array(shape), np.array(sizes, d.attrs["Tlen"]), np.array(axis, np.int32)]
 
 
 @recipe("Slice")
@@ -101,7 +84,7 @@ def slice_(d: Draw) -> Sequence[Any]:
   shape = d.shape()
   begin = [d.integer(0, n) for n in shape]
   size = [-1 if d.chance(0.3) else d.integer(0, n - b) for n, b in zip(shape, begin, strict=True)]
-  return [d.array(shape, d.attrs["T"]), np.array(begin, d.attrs["Index"]), np.array(size, d.attrs["Index"])]
+  return [d.array(shape), np.array(begin, d.attrs["Index"]), np.array(size, d.attrs["Index"])]
 
 
 @recipe("StridedSlice", "StridedSliceGrad", "TensorStridedSliceUpdate")
@@ -123,11 +106,11 @@ def strided_slice(d: Draw) -> Sequence[Any]:
       strides[i], begin[i] = 1, d.integer(-shape[i], shape[i] - 1)
   box = [np.array(x, d.attrs["Index"]) for x in (begin, end, strides)]
   if d.op == "StridedSlice":
-    return [d.array(shape, d.attrs["T"]), *box]
+    return [d.array(shape), *box]
   result = _sliced_shape(d, shape, box)
   if d.op == "StridedSliceGrad":
-    return [np.array(shape, d.attrs["Index"]), *box, d.array(result, d.attrs["T"])]
-  return [d.array(shape, d.attrs["T"]), *box, d.array(result, d.attrs["T"])]
+    return [np.array(shape, d.attrs["Index"]), *box, d.array(result)]
+  return [d.array(shape), *box, d.array(result)]
 
 
 def _sliced_shape(d: Draw, shape: Sequence[int], box: Sequence[np.ndarray]) -> tuple[int, ...]:
@@ -151,11 +134,10 @@ def _sliced_shape(d: Draw, shape: Sequence[int], box: Sequence[np.ndarray]) -> t
 
 @recipe("Pad", "PadV2")
 def pad(d: Draw) -> Sequence[Any]:
-  """Amounts from 0 to 2."""
   shape = d.shape()
   paddings = np.array([[d.integer(0, 2), d.integer(0, 2)] for _ in shape], d.attrs["Tpaddings"]).reshape(-1, 2)
-  fill = [d.array((), d.attrs["T"])] if d.op == "PadV2" else []
-  return [d.array(shape, d.attrs["T"]), paddings, *fill]
+  fill = [d.array(())] if d.op == "PadV2" else []
+  return [d.array(shape), paddings, *fill]
 
 
 @recipe("MirrorPad", "MirrorPadGrad")
@@ -166,34 +148,7 @@ def mirror_pad(d: Draw) -> Sequence[Any]:
   paddings = [[d.integer(0, n), d.integer(0, n)] for n in most]
   if d.op == "MirrorPadGrad":
     shape = [n + sum(p) for n, p in zip(shape, paddings, strict=True)]
-  return [d.array(shape, d.attrs["T"]), np.array(paddings, d.attrs["Tpaddings"]).reshape(-1, 2)]
-
-
-@recipe("Tile")
-def tile(d: Draw) -> Sequence[Any]:
-  """Counts from 0 to 3."""
-  shape = d.shape()
-  return [d.array(shape, d.attrs["T"]), np.array([d.size(0, 3) for _ in shape], d.attrs["Tmultiples"])]
-
-
-@recipe("BroadcastTo")
-def broadcast_to(d: Draw) -> Sequence[Any]:
-  """A shape, and one that broadcasts to it."""
-  shape = d.shape()
-  return [d.array(d.broadcastable(shape), d.attrs["T"]), np.array(shape, d.attrs["Tidx"])]
-
-
-@recipe("BroadcastArgs", "BroadcastGradientArgs")
-def broadcast_args(d: Draw) -> Sequence[Any]:
-  """Two shapes that broadcast."""
-  shape = d.shape()
-  return [np.array(shape, d.attrs["T"]), np.array(d.broadcastable(shape), d.attrs["T"])]
-
-
-@recipe("Fill")
-def fill(d: Draw) -> Sequence[Any]:
-  """A shape and a scalar."""
-  return [np.array(d.shape(), d.attrs["index_type"]), d.array((), d.attrs["T"])]
+  return [d.array(shape), np.array(paddings, d.attrs["Tpaddings"]).reshape(-1, 2)]
 
 
 @recipe("Range")
@@ -213,14 +168,7 @@ def one_hot(d: Draw) -> Sequence[Any]:
   d.attrs["axis"] = d.integer(-1, len(shape))
   info = np.iinfo(d.attrs["TI"])
   indices = d.between(shape, d.attrs["TI"], max(info.min, -2), depth + 1)
-  return [indices, np.array(depth, np.int32), d.array((), d.attrs["T"]), d.array((), d.attrs["T"])]
-
-
-@recipe("Gather")
-def gather(d: Draw) -> Sequence[Any]:
-  """Indices of rows."""
-  shape = (d.size(1, 4), *d.shape(0, 3))
-  return [d.array(shape, d.attrs["Tparams"]), d.indices(d.shape(0, 3), d.attrs["Tindices"], shape[0])]
+  return [indices, np.array(depth, np.int32), d.array(()), d.array(())]
 
 
 @recipe("GatherV2")
@@ -247,20 +195,14 @@ def _positions(d: Draw, shape: Sequence[int], batch: Sequence[int], depth: int, 
 
 @recipe("GatherNd")
 def gather_nd(d: Draw) -> Sequence[Any]:
-  """Positions of any depth."""
   shape = tuple(d.size(1, 4) for _ in range(d.integer(1, 4)))
   depth = d.integer(0, len(shape))
   return [d.array(shape, d.attrs["Tparams"]), _positions(d, shape, d.shape(0, 3), depth, d.attrs["Tindices"])]
 
 
 @recipe(
-  "ScatterNd",
-  "ScatterNdNonAliasingAdd",
-  "TensorScatterAdd",
-  "TensorScatterMax",
-  "TensorScatterMin",
-  "TensorScatterSub",
-  "TensorScatterUpdate",
+  "ScatterNd ScatterNdNonAliasingAdd TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub "
+  "TensorScatterUpdate"
 )
 def scatter_nd(d: Draw) -> Sequence[Any]:
   """Positions with repetitions, except for the op whose result then depends on the order."""
@@ -271,34 +213,18 @@ def scatter_nd(d: Draw) -> Sequence[Any]:
     batch = (1,)
   indices = _positions(d, shape, batch, depth, d.attrs["Tindices"])
   make = d.array if d.op in ("TensorScatterUpdate", "TensorScatterMax", "TensorScatterMin") else d.tame
-  updates = make((*batch, *shape[depth:]), d.attrs["T"])
+  updates = make((*batch, *shape[depth:]))
   if d.op == "ScatterNd":
     return [indices, updates, np.array(shape, d.attrs["Tindices"])]
-  return [make(shape, d.attrs["T"]), indices, updates]
-
-
-@recipe("Reverse")
-def reverse(d: Draw) -> Sequence[Any]:
-  """A flag for each dimension."""
-  shape = d.shape()
-  return [d.array(shape, d.attrs["T"]), np.array([d.chance(0.5) for _ in shape], bool)]
-
-
-@recipe("ReverseV2")
-def reverse_v2(d: Draw) -> Sequence[Any]:
-  """Some axes."""
-  shape = d.shape()
-  axes = [i - len(shape) * d.chance(0.3) for i in d.subset(len(shape))]
-  return [d.array(shape, d.attrs["T"]), np.array(axes, d.attrs["Tidx"])]
+  return [make(shape), indices, updates]
 
 
 @recipe("ReverseSequence")
 def reverse_sequence(d: Draw) -> Sequence[Any]:
-  """Lengths from 0 to the size."""
   shape = d.shape(2, 4)
   d.attrs["seq_dim"], d.attrs["batch_dim"] = d.permutation(len(shape))[:2]
   lengths = d.between((shape[d.attrs["batch_dim"]],), d.attrs["Tlen"], 0, shape[d.attrs["seq_dim"]])
-  return [d.array(shape, d.attrs["T"]), lengths]
+  return [d.array(shape), lengths]
 
 
 @recipe("Roll")
@@ -309,23 +235,16 @@ def roll(d: Draw) -> Sequence[Any]:
   axes = [d.axis(len(shape)) for _ in range(count or 1)]
   shifts = d.between(() if count is None else (count,), d.attrs["Tshift"], -7, 7)
   axis = np.array(axes[0] if count is None else axes, d.attrs["Taxis"])
-  return [d.array(shape, d.attrs["T"]), shifts, axis]
-
-
-@recipe("InvertPermutation")
-def invert_permutation(d: Draw) -> Sequence[Any]:
-  """A permutation."""
-  return [np.array(d.permutation(d.size(0, 6)), d.attrs["T"])]
+  return [d.array(shape), shifts, axis]
 
 
 @recipe("DynamicPartition")
 def dynamic_partition(d: Draw) -> Sequence[Any]:
-  """Part numbers of any rank."""
   d.attrs["num_partitions"] = d.integer(1, 4)
   shape = d.shape(1, 3)
   depth = d.integer(0, len(shape))
   parts = np.array([d.integer(0, d.attrs["num_partitions"] - 1) for _ in range(int(np.prod(shape[:depth])))], np.int32)
-  return [d.array(shape, d.attrs["T"]), parts.reshape(shape[:depth])]
+  return [d.array(shape), parts.reshape(shape[:depth])]
 
 
 @recipe("DynamicStitch", "ParallelDynamicStitch")
@@ -334,15 +253,7 @@ def dynamic_stitch(d: Draw) -> Sequence[Any]:
   sizes = [d.size(0, 3) for _ in range(d.integer(1, 3))]
   order, rest = np.array(d.permutation(sum(sizes)), np.int32), d.shape(0, 2)
   indices = np.split(order, np.cumsum(sizes)[:-1])
-  return [indices, [d.array((n, *rest), d.attrs["T"]) for n in sizes]]
-
-
-@recipe("Unique", "UniqueWithCounts", "ListDiff", "Where")
-def distinct(d: Draw) -> Sequence[Any]:
-  """Vectors with repetitions."""
-  if d.op == "Where":
-    return [d.array(d.shape(), d.attrs["T"])]
-  return [d.array((d.size(0, 6),), d.attrs["T"]) for _ in d.signature.inputs]
+  return [indices, [d.array((n, *rest)) for n in sizes]]
 
 
 @recipe("UniqueV2", "UniqueWithCountsV2")
@@ -350,12 +261,11 @@ def unique_v2(d: Draw) -> Sequence[Any]:
   """Rows along an axis, or elements."""
   shape = d.shape(1, 3)
   axis = [d.integer(0, len(shape) - 1)] if len(shape) > 1 or d.chance(0.5) else []
-  return [d.array(shape, d.attrs["T"]), np.array(axis, d.attrs["Taxis"])]
+  return [d.array(shape), np.array(axis, d.attrs["Taxis"])]
 
 
 @recipe("UnravelIndex")
 def unravel_index(d: Draw) -> Sequence[Any]:
-  """Indices in range."""
   shape = [d.size(1, 4) for _ in range(d.integer(1, 4))]
   indices = d.indices(d.shape(0, 1, 5), d.attrs["Tidx"], int(np.prod(shape)))
   return [indices, np.array(shape, d.attrs["Tidx"])]
@@ -368,25 +278,10 @@ def top_k(d: Draw) -> Sequence[Any]:
   k = d.integer(0, shape[-1])
   if d.op == "TopKV2":
     d.attrs["sorted"] = True
-    return [d.array(shape, d.attrs["T"]), np.array(k, d.attrs["Tk"])]
+    return [d.array(shape), np.array(k, d.attrs["Tk"])]
   # TensorFlow's CPU kernel has no other values of these two.
   d.attrs.update(k=k, is_max_k=True, aggregate_to_topk=True)
-  return [d.array(shape, d.attrs["T"])]
-
-
-@recipe("NthElement")
-def nth_element(d: Draw) -> Sequence[Any]:
-  """A position in range."""
-  shape = (*d.shape(0, 3), d.size(1, 6))
-  return [d.array(shape, d.attrs["T"]), np.array(d.integer(0, shape[-1] - 1), np.int32)]
-
-
-@recipe("LowerBound", "UpperBound")
-def bounds(d: Draw) -> Sequence[Any]:
-  """Sorted rows with ties."""
-  rows = d.size(1, 3)
-  ordered = np.sort(d.tame((rows, d.size(0, 5)), d.attrs["T"]), -1)
-  return [ordered, d.tame((rows, d.size(0, 4)), d.attrs["T"])]
+  return [d.array(shape)]
 
 
 @recipe("InTopK", "InTopKV2")
@@ -400,18 +295,12 @@ def in_top_k(d: Draw) -> Sequence[Any]:
   return [*inputs, np.array(k, d.attrs["T"])]
 
 
-@recipe("ShapeN")
-def shape_n(d: Draw) -> Sequence[Any]:
-  """Arrays of several shapes."""
-  return [[d.array(d.shape(), d.attrs["T"]) for _ in range(d.integer(1, 3))]]
-
-
 @recipe("InplaceAdd", "InplaceSub", "InplaceUpdate")
 def inplace(d: Draw) -> Sequence[Any]:
   """Distinct rows."""
   rows, rest = d.size(1, 5), d.shape(0, 2)
   chosen = np.array(d.subset(rows), np.int32)
-  return [d.array((rows, *rest), d.attrs["T"]), chosen, d.array((len(chosen), *rest), d.attrs["T"])]
+  return [d.array((rows, *rest)), chosen, d.array((len(chosen), *rest))]
 
 
 @recipe("ConcatOffset")
@@ -425,13 +314,12 @@ def concat_offset(d: Draw) -> Sequence[Any]:
 
 @recipe("SpaceToDepth", "DepthToSpace")
 def space_to_depth(d: Draw) -> Sequence[Any]:
-  """Multiples of the block."""
   block = d.attrs["block_size"] = d.integer(2, 3)
   d.attrs["data_format"] = "NHWC"
   height, width, depth = d.size(0, 2), d.size(1, 2), d.size(1, 2)
   if d.op == "SpaceToDepth":
-    return [d.array((d.size(), height * block, width * block, depth), d.attrs["T"])]
-  return [d.array((d.size(), height, width, depth * block * block), d.attrs["T"])]
+    return [d.array((d.size(), height * block, width * block, depth))]
+  return [d.array((d.size(), height, width, depth * block * block))]
 
 
 @recipe("SpaceToBatchND", "BatchToSpaceND", "SpaceToBatch", "BatchToSpace")
@@ -449,8 +337,42 @@ def space_to_batch(d: Draw) -> Sequence[Any]:
   rest = d.shape(1, 1) if legacy else d.shape(0, 2)
   name = next(name for name in d.signature.attrs if name in ("Tpaddings", "Tcrops", "Tidx"))
   edges = np.array(margins, d.attrs[name]).reshape(-1, 2)
-  x = d.array((batch, *spatial, *rest), d.attrs["T"])
+  x = d.array((batch, *spatial, *rest))
   if legacy:
     d.attrs["block_size"] = block[0]
     return [x, edges]
   return [x, np.array(block, d.attrs["Tblock_shape"]), edges]
+
+
+recipes_of_shapes(
+  {
+    "Transpose ConjugateTranspose": lambda d, s: [d.array(s), np.array(d.permutation(len(s)), d.attrs["Tperm"])],
+    "ExpandDims": lambda d, s: [d.array(s), np.array(d.axis(len(s) + 1), d.attrs["Tdim"])],
+    "Tile": lambda d, s: [d.array(s), np.array([d.size(0, 3) for _ in s], d.attrs["Tmultiples"])],
+    "BroadcastTo": lambda d, s: [d.array(d.broadcastable(s)), np.array(s, d.attrs["Tidx"])],
+    "BroadcastArgs BroadcastGradientArgs": lambda d, s: [np.array(x, d.attrs["T"]) for x in (s, d.broadcastable(s))],
+    "Fill": lambda d, s: [np.array(s, d.attrs["index_type"]), d.array(())],
+    "Reverse": lambda d, s: [d.array(s), np.array([d.chance(0.5) for _ in s], bool)],
+    "ReverseV2": lambda d, s: [d.array(s), np.array(d.axes(len(s)), d.attrs["Tidx"])],
+    "Where": lambda d, s: [d.array(s)],
+  }
+)
+recipes(
+  {
+    "InvertPermutation": lambda d: [np.array(d.permutation(d.size(0, 6)), d.attrs["T"])],
+    "ShapeN": lambda d: [[d.array(d.shape()) for _ in range(d.integer(1, 3))]],
+    "Unique UniqueWithCounts ListDiff": lambda d: [d.array((d.size(0, 6),)) for _ in d.signature.inputs],
+    "NthElement": lambda d: [
+      d.array(shape := (*d.shape(0, 3), d.size(1, 6))),
+      np.array(d.integer(0, shape[-1] - 1), np.int32),
+    ],
+    "Gather": lambda d: [
+      d.array(shape := (d.size(1, 4), *d.shape(0, 3)), d.attrs["Tparams"]),
+      d.indices(d.shape(0, 3), d.attrs["Tindices"], shape[0]),
+    ],
+    "LowerBound UpperBound": lambda d: [
+      np.sort(d.tame((rows := d.size(1, 3), d.size(0, 5))), -1),
+      d.tame((rows, d.size(0, 4))),
+    ],
+  }
+)

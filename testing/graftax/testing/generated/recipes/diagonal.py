@@ -6,41 +6,7 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
-
-
-@recipe("Diag")
-def diag(d: Draw) -> Sequence[Any]:
-  """Up to rank 3."""
-  return [d.array(d.shape(1, 3, 3), d.attrs["T"])]
-
-
-@recipe("DiagPart")
-def diag_part(d: Draw) -> Sequence[Any]:
-  """A shape repeated."""
-  shape = d.shape(1, 2, 3)
-  return [d.array(shape * 2, d.attrs["T"])]
-
-
-@recipe("MatrixDiag", "MatrixDiagPart")
-def matrix_diag(d: Draw) -> Sequence[Any]:
-  """Batches of vectors or matrices."""
-  return [d.array(d.shape(2, 4) if "Part" in d.op else d.shape(1, 3), d.attrs["T"])]
-
-
-@recipe("MatrixSetDiag")
-def matrix_set_diag(d: Draw) -> Sequence[Any]:
-  """Matrices of any proportions."""
-  shape = d.shape(2, 4)
-  return [d.array(shape, d.attrs["T"]), d.array((*shape[:-2], min(shape[-2:])), d.attrs["T"])]
-
-
-@recipe("MatrixBandPart")
-def band_part(d: Draw) -> Sequence[Any]:
-  """Band widths; -1 keeps a triangle."""
-  shape = d.shape(2, 4)
-  dtype = d.attrs.get("Tindex", np.int64)
-  return [d.array(shape, d.attrs["T"]), *(d.between((), dtype, -1, n) for n in shape[-2:])]
+from graftax.testing.generated.recipes.registry import recipe, recipes, recipes_of_shapes
 
 
 def _band(d: Draw, rows: int, columns: int) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -54,19 +20,11 @@ def _band(d: Draw, rows: int, columns: int) -> tuple[np.ndarray, tuple[int, ...]
   return np.array([low, high], np.int32), (high - low + 1, longest)
 
 
-@recipe("MatrixDiagPartV2", "MatrixDiagPartV3")
-def matrix_diag_part(d: Draw) -> Sequence[Any]:
-  """A band of diagonals."""
-  shape = (*d.shape(0, 2), d.size(1, 4), d.size(1, 4))
-  return [d.array(shape, d.attrs["T"]), _band(d, *shape[-2:])[0], d.array((), d.attrs["T"])]
-
-
 @recipe("MatrixSetDiagV2", "MatrixSetDiagV3")
 def matrix_set_diag_v2(d: Draw) -> Sequence[Any]:
-  """A band of diagonals."""
   shape = (*d.shape(0, 2), d.size(1, 4), d.size(1, 4))
   k, diagonals = _band(d, *shape[-2:])
-  return [d.array(shape, d.attrs["T"]), d.array((*shape[:-2], *diagonals), d.attrs["T"]), k]
+  return [d.array(shape), d.array((*shape[:-2], *diagonals)), k]
 
 
 @recipe("MatrixDiagV2", "MatrixDiagV3")
@@ -80,8 +38,34 @@ def matrix_diag_v2(d: Draw) -> Sequence[Any]:
     given, diagonals = [-1, -1], (*diagonals[:-1], d.size(1, 4))
   batch = d.shape(0, 2)
   return [
-    d.array((*batch, *diagonals), d.attrs["T"]),
+    d.array((*batch, *diagonals)),
     k,
     *(np.array(n, np.int32) for n in given),
-    d.array((), d.attrs["T"]),
+    d.array(()),
   ]
+
+
+recipes_of_shapes({"Diag": lambda d, s: [d.array(s)]}, (1, 3, 3))
+recipes_of_shapes({"DiagPart": lambda d, s: [d.array(s * 2)]}, (1, 2, 3))
+recipes_of_shapes({"MatrixDiag": lambda d, s: [d.array(s)]}, (1, 3))
+recipes_of_shapes(
+  {
+    "MatrixDiagPart": lambda d, s: [d.array(s)],
+    "MatrixSetDiag": lambda d, s: [d.array(s), d.array((*s[:-2], min(s[-2:])))],
+    # A width of -1 keeps a triangle.
+    "MatrixBandPart": lambda d, s: [
+      d.array(s),
+      *(d.between((), d.attrs.get("Tindex", np.int64), -1, n) for n in s[-2:]),
+    ],
+  },
+  (2, 4),
+)
+recipes(
+  {
+    "MatrixDiagPartV2 MatrixDiagPartV3": lambda d: [
+      d.array(shape := (*d.shape(0, 2), d.size(1, 4), d.size(1, 4))),
+      _band(d, *shape[-2:])[0],
+      d.array(()),
+    ]
+  }
+)

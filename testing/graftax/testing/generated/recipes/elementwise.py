@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
+from graftax.testing.generated.recipes.registry import recipe, recipes, recipes_of_shapes
 
 _UNARY = """
   Abs Acos Acosh Angle Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e
@@ -55,21 +55,6 @@ def same_shape(d: Draw) -> Sequence[Any]:
   return [d.array(shape, d.dtype(arg)) for arg in d.signature.inputs]
 
 
-@recipe("LeftShift", "RightShift")
-def shift(d: Draw) -> Sequence[Any]:
-  """Numbers and shifts below their width."""
-  dtype = d.attrs["T"]
-  shape = d.shape()
-  return [d.array(shape, dtype), d.between(d.broadcastable(shape), dtype, 0, dtype.itemsize * 8 - 1)]
-
-
-@recipe("AddN")
-def sum_of_many(d: Draw) -> Sequence[Any]:
-  """Arrays of one shape in a list."""
-  shape = d.shape()
-  return [[d.array(shape, d.attrs["T"]) for _ in range(d.integer(1, 4))]]
-
-
 @recipe("Betainc")
 def betainc(d: Draw) -> Sequence[Any]:
   """Three arrays, some of them scalars; inside the domain in the plain style."""
@@ -90,26 +75,11 @@ def clip(d: Draw) -> Sequence[Any]:
   return [d.array(shape, dtype), d.array(shape, dtype), d.array(shape if d.chance(0.5) else (), dtype)]
 
 
-@recipe("Select")
-def select(d: Draw) -> Sequence[Any]:
-  """A condition of the same shape, a scalar, or one per row."""
-  shape = d.shape()
-  condition = d.pick([shape, (), shape[:1]])
-  return [d.array(condition, bool), d.array(shape, d.attrs["T"]), d.array(shape, d.attrs["T"])]
-
-
-@recipe("SelectV2")
-def select_v2(d: Draw) -> Sequence[Any]:
-  """Three arrays that broadcast."""
-  shape, dtype = d.shape(), d.attrs["T"]
-  return [d.array(d.broadcastable(shape), bool), d.array(shape, dtype), d.array(d.broadcastable(shape), dtype)]
-
-
 @recipe("Bucketize")
 def bucketize(d: Draw) -> Sequence[Any]:
   """Values and sorted boundaries with ties."""
   d.attrs["boundaries"] = sorted(d.pick([-2.0, -0.5, 0.0, 1.0, 2.0, 3.5]) for _ in range(d.integer(0, 4)))
-  return [d.array(d.shape(), d.attrs["T"])]
+  return [d.array(d.shape())]
 
 
 @recipe("Cast")
@@ -137,33 +107,14 @@ def complex_number(d: Draw) -> Sequence[Any]:
   """Real and imaginary parts that broadcast."""
   d.attrs["Tout"] = np.dtype(np.complex64 if d.attrs["T"] == np.float32 else np.complex128)
   shape = d.shape()
-  return [d.array(shape, d.attrs["T"]), d.array(d.broadcastable(shape), d.attrs["T"])]
-
-
-@recipe("Cross")
-def cross(d: Draw) -> Sequence[Any]:
-  """Vectors of three elements."""
-  shape = (*d.shape(0, 3), 3)
-  return [d.array(shape, d.attrs["T"]) for _ in range(2)]
-
-
-@recipe("IdentityN")
-def identity_n(d: Draw) -> Sequence[Any]:
-  """Arrays of several dtypes."""
-  return [[d.array(d.shape(), d.pick([np.float32, np.int32, bool])) for _ in range(d.integer(1, 3))]]
-
-
-@recipe("LinSpace")
-def linspace(d: Draw) -> Sequence[Any]:
-  """Ends and a count."""
-  return [d.array((), d.attrs["T"]), d.array((), d.attrs["T"]), np.array(d.integer(1, 7), d.attrs["Tidx"])]
+  return [d.array(shape), d.array(d.broadcastable(shape))]
 
 
 @recipe("CheckNumerics", "CheckNumericsV2")
 def check_numerics(d: Draw) -> Sequence[Any]:
   """Finite numbers."""
   d.attrs["message"] = "not finite"
-  return [d.tame(d.shape(), d.attrs["T"])]
+  return [d.tame(d.shape())]
 
 
 @recipe("EnsureShape")
@@ -171,4 +122,24 @@ def ensure_shape(d: Draw) -> Sequence[Any]:
   """A shape with unknown dimensions."""
   shape = d.shape()
   d.attrs["shape"] = [None if d.chance(0.4) else n for n in shape]
-  return [d.array(shape, d.attrs["T"])]
+  return [d.array(shape)]
+
+
+recipes_of_shapes(
+  {
+    "LeftShift RightShift": lambda d, s: [
+      d.array(s),
+      d.between(d.broadcastable(s), d.attrs["T"], 0, d.attrs["T"].itemsize * 8 - 1),
+    ],
+    "AddN": lambda d, s: [[d.array(s) for _ in range(d.integer(1, 4))]],
+    "Select": lambda d, s: [d.array(d.pick([s, (), s[:1]]), bool), d.array(s), d.array(s)],
+    "SelectV2": lambda d, s: [d.array(d.broadcastable(s), bool), d.array(s), d.array(d.broadcastable(s))],
+  }
+)
+recipes(
+  {
+    "Cross": lambda d: [d.array(shape := (*d.shape(0, 3), 3)), d.array(shape)],
+    "IdentityN": lambda d: [[d.array(d.shape(), d.pick([np.float32, np.int32, bool])) for _ in range(d.integer(1, 3))]],
+    "LinSpace": lambda d: [d.array(()), d.array(()), np.array(d.integer(1, 7), d.attrs["Tidx"])],
+  }
+)

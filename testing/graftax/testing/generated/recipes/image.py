@@ -6,20 +6,14 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
-
-
-@recipe("AdjustContrastv2")
-def contrast(d: Draw) -> Sequence[Any]:
-  """Images and a factor."""
-  return [d.tame((*d.shape(0, 2), d.size(1), d.size(1), 3), d.attrs["T"]), d.array((), np.float32)]
+from graftax.testing.generated.recipes.registry import recipe, recipes
 
 
 @recipe("AdjustHue", "AdjustSaturation")
 def adjust(d: Draw) -> Sequence[Any]:
   """Colors (gray in the style with ties) and a factor."""
   shape = (*d.shape(0, 3), 3)
-  x = d.array(shape, d.attrs["T"]) if d.style == "special" else d.between(shape, d.attrs["T"], 0, 1)
+  x = d.array(shape) if d.style == "special" else d.between(shape, d.attrs["T"], 0, 1)
   factor = d.array((), np.float32) if d.style == "special" else d.between((), np.float32, -1, 1)
   return [np.round(x * 2) / x.dtype.type(2) if d.style == "ties" else x, np.abs(factor) if "Sat" in d.op else factor]
 
@@ -36,7 +30,7 @@ def resize(d: Draw) -> Sequence[Any]:
   """Larger and smaller, from size 1 on."""
   _corners(d)
   x = d.array if d.op == "ResizeNearestNeighbor" else d.tame
-  return [x((d.size(1, 2), d.size(1, 5), d.size(1, 5), d.size(1, 2)), d.attrs["T"]), _sizes(d)]
+  return [x((d.size(1, 2), d.size(1, 5), d.size(1, 5), d.size(1, 2))), _sizes(d)]
 
 
 def _sizes(d: Draw) -> np.ndarray:
@@ -50,13 +44,12 @@ def _corners(d: Draw) -> None:
 
 @recipe("ResizeBicubicGrad", "ResizeBilinearGrad", "ResizeNearestNeighborGrad")
 def resize_grad(d: Draw) -> Sequence[Any]:
-  """Cotangents of a resized image."""
   _corners(d)
   batch, depth = d.size(1, 2), d.size(1, 2)
   grads = d.tame((batch, d.integer(1, 6), d.integer(1, 6), depth), d.dtype(d.signature.inputs[0]))
   if d.op == "ResizeNearestNeighborGrad":
     return [grads, _sizes(d)]
-  return [grads, d.tame((batch, d.integer(1, 5), d.integer(1, 5), depth), d.attrs["T"])]
+  return [grads, d.tame((batch, d.integer(1, 5), d.integer(1, 5), depth))]
 
 
 @recipe("CropAndResize")
@@ -64,7 +57,7 @@ def crop_and_resize(d: Draw) -> Sequence[Any]:
   """Boxes inside and outside, flipped ones too, and some whose edges are those of the image."""
   batch, boxes = d.size(1, 2), d.size(0, 3)
   d.attrs["extrapolation_value"] = d.pick([0.0, 7.5])
-  x = d.tame((batch, d.size(1, 5), d.size(1, 5), d.size(1, 2)), d.attrs["T"])
+  x = d.tame((batch, d.size(1, 5), d.size(1, 5), d.size(1, 2)))
   corners = d.between((boxes, 4), np.float32, -0.3, 1.3)
   if d.style == "ties":
     corners = np.round(2 * corners) / np.float32(2)
@@ -73,19 +66,17 @@ def crop_and_resize(d: Draw) -> Sequence[Any]:
 
 @recipe("ExtractImagePatches")
 def patches(d: Draw) -> Sequence[Any]:
-  """Windows, strides and rates."""
   kernel, rate = d.integer(1, 3), d.integer(1, 2)
   stride = d.integer(1, 3)
   d.attrs.update(ksizes=[1, kernel, kernel, 1], strides=[1, stride, stride, 1], rates=[1, rate, rate, 1])
-  return [d.array((d.size(1, 2), d.integer(1, 6), d.integer(1, 6), d.size(1, 2)), d.attrs["T"])]
+  return [d.array((d.size(1, 2), d.integer(1, 6), d.integer(1, 6), d.size(1, 2)))]
 
 
 @recipe("ExtractVolumePatches")
 def volume_patches(d: Draw) -> Sequence[Any]:
-  """Windows and strides."""
   kernel, stride = d.integer(1, 2), d.integer(1, 2)
   d.attrs.update(ksizes=[1, kernel, kernel, kernel, 1], strides=[1, stride, stride, stride, 1])
-  return [d.array((d.size(1, 2), *(d.integer(1, 4) for _ in range(3)), d.size(1, 2)), d.attrs["T"])]
+  return [d.array((d.size(1, 2), *(d.integer(1, 4) for _ in range(3)), d.size(1, 2)))]
 
 
 @recipe("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5")
@@ -107,7 +98,7 @@ def draw_boxes(d: Draw) -> Sequence[Any]:
   """Boxes inside and partly outside."""
   batch, depth, boxes = d.size(1, 2), d.pick([1, 3, 4]), d.size(0, 3)
   corners = np.sort(d.between((batch, boxes, 2, 2), np.float32, -0.2, 1.2), 2).reshape(batch, boxes, 4)
-  x = d.tame((batch, d.integer(1, 6), d.integer(1, 6), depth), d.attrs["T"])
+  x = d.tame((batch, d.integer(1, 6), d.integer(1, 6), depth))
   colors = [d.between((d.integer(1, 3), 4), np.float32, 0, 1)] if d.op.endswith("V2") else []
   return [x, corners, *colors]
 
@@ -126,10 +117,9 @@ def projective(d: Draw) -> Sequence[Any]:
 
 @recipe("ScaleAndTranslate")
 def scale_and_translate(d: Draw) -> Sequence[Any]:
-  """Every kernel."""
   kernels = "lanczos1 lanczos3 lanczos5 gaussian box triangle keyscubic mitchellcubic"
   d.attrs["kernel_type"] = d.pick(kernels.split())
-  x = d.tame((d.size(1, 2), d.size(1, 5), d.size(1, 5), d.size(1, 2)), d.attrs["T"])
+  x = d.tame((d.size(1, 2), d.size(1, 5), d.size(1, 5), d.size(1, 2)))
   return [x, _sizes(d), d.between((2,), np.float32, 0.5, 2), d.between((2,), np.float32, -1, 1)]
 
 
@@ -140,3 +130,6 @@ def glimpse(d: Draw) -> Sequence[Any]:
   batch = d.size(1, 2)
   x = d.tame((batch, d.integer(1, 6), d.integer(1, 6), d.size(1, 2)), np.float32)
   return [x, _sizes(d), d.between((batch, 2), np.float32, -1.5, 1.5)]
+
+
+recipes({"AdjustContrastv2": lambda d: [d.tame((*d.shape(0, 2), d.size(1), d.size(1), 3)), d.array((), np.float32)]})

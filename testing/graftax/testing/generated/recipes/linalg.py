@@ -6,24 +6,24 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
+from graftax.testing.generated.recipes.registry import recipe, recipes
 
 _EQUATIONS = """
   ij,jk->ik ij->ji ii->i ii-> i,j->ij ...ij,...jk->...ik bij,bkj->bik ij-> a...,a...->...
 """
 
 
-def _square(d: Draw, dtype: Any) -> np.ndarray:
+def _square(d: Draw) -> np.ndarray:
   """Returns batches of matrices with a dominant diagonal."""
   n = d.size(0, 4)
-  x = d.tame((*d.shape(0, 2, 3), n, n), dtype)
-  return np.asarray(x + np.eye(n) * 9).astype(dtype)
+  x = d.tame((*d.shape(0, 2, 3), n, n))
+  return np.asarray(x + np.eye(n) * 9).astype(x.dtype)
 
 
-def _positive(d: Draw, dtype: Any) -> np.ndarray:
+def _positive(d: Draw) -> np.ndarray:
   """Returns batches of Hermitian positive definite matrices."""
-  x = _square(d, dtype)
-  return np.asarray((x @ np.swapaxes(x, -1, -2).conj()) / 8).astype(dtype)
+  x = _square(d)
+  return np.asarray((x @ np.swapaxes(x, -1, -2).conj()) / 8).astype(x.dtype)
 
 
 @recipe("MatMul", "SparseMatMul")
@@ -51,81 +51,56 @@ def batch_matmul(d: Draw) -> Sequence[Any]:
   return [make(shape, d.dtype(arg)) for shape, arg in zip(shapes, d.signature.inputs, strict=True)]
 
 
-@recipe(
-  "LogMatrixDeterminant",
-  "Lu",
-  "MatrixDeterminant",
-  "MatrixExponential",
-  "MatrixInverse",
-  "MatrixLogarithm",
-  "MatrixSquareRoot",
-)
-def of_square(d: Draw) -> Sequence[Any]:
-  """Square matrices; of any values for Lu."""
-  if d.op == "Lu":
-    n = d.size(1, 4)
-    return [d.tame((*d.shape(0, 2, 3), n, n), d.attrs["T"])]
-  return [_square(d, d.attrs["T"])]
-
-
-@recipe("Cholesky")
-def cholesky(d: Draw) -> Sequence[Any]:
-  """Positive definite matrices."""
-  return [_positive(d, d.attrs["T"])]
+@recipe("Lu")
+def lu(d: Draw) -> Sequence[Any]:
+  """Square matrices of any values."""
+  n = d.size(1, 4)
+  return [d.tame((*d.shape(0, 2, 3), n, n))]
 
 
 @recipe("CholeskyGrad")
 def cholesky_grad(d: Draw) -> Sequence[Any]:
-  """Factors and their cotangents."""
-  factor = np.linalg.cholesky(_positive(d, d.attrs["T"]).astype(np.float64)).astype(d.attrs["T"])
-  return [factor, d.tame(factor.shape, d.attrs["T"])]
+  factor = np.linalg.cholesky(_positive(d).astype(np.float64)).astype(d.attrs["T"])
+  return [factor, d.tame(factor.shape)]
 
 
 @recipe("SelfAdjointEigV2")
 def eigenvalues(d: Draw) -> Sequence[Any]:
   """Eigenvalues alone, since vectors are unique only up to a factor."""
   d.attrs["compute_v"] = False
-  return [_positive(d, d.attrs["T"])]
+  return [_positive(d)]
 
 
 @recipe("Svd")
 def svd(d: Draw) -> Sequence[Any]:
   """Singular values alone, since vectors are unique only up to a factor."""
   d.attrs["compute_uv"] = False
-  return [d.tame((*d.shape(0, 2, 3), d.size(0, 4), d.size(0, 4)), d.attrs["T"])]
-
-
-@recipe("MatrixSolve", "MatrixTriangularSolve", "BandedTriangularSolve")
-def solve(d: Draw) -> Sequence[Any]:
-  """Well conditioned systems."""
-  matrix = _square(d, d.attrs["T"])
-  return [matrix, d.tame((*matrix.shape[:-1], d.size(0, 3)), d.attrs["T"])]
+  return [d.tame((*d.shape(0, 2, 3), d.size(0, 4), d.size(0, 4)))]
 
 
 @recipe("MatrixSolveLs")
 def solve_ls(d: Draw) -> Sequence[Any]:
   """Systems with more or fewer rows than columns."""
   rows, columns, batch = d.size(1, 4), d.size(1, 4), d.shape(0, 2, 3)
-  matrix = d.tame((*batch, rows, columns), d.attrs["T"]) + 5 * np.eye(rows, columns)
+  matrix = d.tame((*batch, rows, columns)) + 5 * np.eye(rows, columns)
   regularizer = np.array(d.pick([0.0, 0.5]), np.float64)
   d.attrs["fast"] = True
-  return [matrix.astype(d.attrs["T"]), d.tame((*batch, rows, d.size(1, 3)), d.attrs["T"]), regularizer]
+  return [matrix.astype(d.attrs["T"]), d.tame((*batch, rows, d.size(1, 3))), regularizer]
 
 
 @recipe("TridiagonalSolve")
 def tridiagonal_solve(d: Draw) -> Sequence[Any]:
   """A dominant diagonal."""
   batch, n = d.shape(0, 2), d.size(1, 5)
-  diagonals = d.tame((*batch, 3, n), d.attrs["T"])
+  diagonals = d.tame((*batch, 3, n))
   diagonals[..., 1, :] += 9
-  return [diagonals, d.tame((*batch, n, d.size(1, 3)), d.attrs["T"])]
+  return [diagonals, d.tame((*batch, n, d.size(1, 3)))]
 
 
 @recipe("TridiagonalMatMul")
 def tridiagonal_matmul(d: Draw) -> Sequence[Any]:
-  """Diagonals as rows."""
   batch, n = d.shape(0, 2), d.size(1, 5)
-  return [*(d.tame((*batch, 1, n), d.attrs["T"]) for _ in range(3)), d.tame((*batch, n, d.size(1, 3)), d.attrs["T"])]
+  return [*(d.tame((*batch, 1, n)) for _ in range(3)), d.tame((*batch, n, d.size(1, 3)))]
 
 
 @recipe("Einsum")
@@ -140,5 +115,19 @@ def einsum(d: Draw) -> Sequence[Any]:
   for term in terms:
     front, _, back = term.partition("...")
     shape = [sizes[c] for c in front] + (list(batch) if "..." in term else []) + [sizes[c] for c in back]
-    inputs.append(d.tame(shape, d.attrs["T"]))
+    inputs.append(d.tame(shape))
   return [inputs]
+
+
+recipes(
+  {
+    "LogMatrixDeterminant MatrixDeterminant MatrixExponential MatrixInverse MatrixLogarithm MatrixSquareRoot": (
+      lambda d: [_square(d)]
+    ),
+    "Cholesky": lambda d: [_positive(d)],
+    "MatrixSolve MatrixTriangularSolve BandedTriangularSolve": lambda d: [
+      matrix := _square(d),
+      d.tame((*matrix.shape[:-1], d.size(0, 3))),
+    ],
+  }
+)

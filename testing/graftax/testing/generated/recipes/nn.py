@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
+from graftax.testing.generated.recipes.registry import recipe, recipes, recipes_of_shapes
 
 
 def _conv_attrs(d: Draw, rank: int, explicit: bool = True) -> tuple[list[int], list[int]]:
@@ -50,17 +50,13 @@ def conv(d: Draw) -> Sequence[Any]:
   filters, depth = [d.integer(1, 3) for _ in range(rank)], d.integer(1, 2)
   groups = d.integer(1, 2) if d.op == "Conv2D" else 1
   sizes = [f + d.integer(0, 3) for f in filters]
-  x = d.tame((d.size(0, 2), *sizes, depth * groups), d.attrs["T"])
-  return [x, d.tame((*filters, depth, groups * d.integer(1, 2)), d.attrs["T"])]
+  x = d.tame((d.size(0, 2), *sizes, depth * groups))
+  return [x, d.tame((*filters, depth, groups * d.integer(1, 2)))]
 
 
 @recipe(
-  "Conv2DBackpropFilter",
-  "Conv2DBackpropInput",
-  "Conv3DBackpropFilterV2",
-  "Conv3DBackpropInputV2",
-  "DepthwiseConv2dNativeBackpropFilter",
-  "DepthwiseConv2dNativeBackpropInput",
+  "Conv2DBackpropFilter Conv2DBackpropInput Conv3DBackpropFilterV2 Conv3DBackpropInputV2 "
+  "DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput"
 )
 def conv_backprop(d: Draw) -> Sequence[Any]:
   """Shapes that belong to one convolution."""
@@ -70,11 +66,11 @@ def conv_backprop(d: Draw) -> Sequence[Any]:
   sizes = [f * 2 + d.integer(0, 3) for f in filters]
   shape, weights = (d.size(1, 2), *sizes, depth), (*filters, depth, multiplier)
   channels = depth * multiplier if d.op.startswith("Depthwise") else multiplier
-  cotangent = d.tame((shape[0], *_conv_output(d, sizes, filters), channels), d.attrs["T"])
+  cotangent = d.tame((shape[0], *_conv_output(d, sizes, filters), channels))
   if "BackpropInput" in d.op:
     kind = d.attrs.get("Tshape", np.int32)
-    return [np.array(shape, kind), d.tame(weights, d.attrs["T"]), cotangent]
-  return [d.tame(shape, d.attrs["T"]), np.array(weights, np.int32), cotangent]
+    return [np.array(shape, kind), d.tame(weights), cotangent]
+  return [d.tame(shape), np.array(weights, np.int32), cotangent]
 
 
 def _window(d: Draw, rank: int) -> list[int]:
@@ -91,7 +87,7 @@ def pool(d: Draw) -> Sequence[Any]:
   """Windows with and without overlap; ties in a quarter of the cases."""
   sizes = _window(d, 3 if "3D" in d.op else 2)
   make = d.tame if d.op.startswith("Avg") else d.array
-  x = make((d.size(0, 2), *sizes, d.integer(1, 2)), d.attrs["T"])
+  x = make((d.size(0, 2), *sizes, d.integer(1, 2)))
   if d.op == "MaxPoolV2":
     return [x, np.array(d.attrs.pop("ksize"), np.int32), np.array(d.attrs.pop("strides"), np.int32)]
   return [x]
@@ -99,52 +95,16 @@ def pool(d: Draw) -> Sequence[Any]:
 
 @recipe("AvgPoolGrad", "AvgPool3DGrad")
 def avg_pool_grad(d: Draw) -> Sequence[Any]:
-  """Cotangents of a pooled image."""
   sizes = _window(d, 3 if "3D" in d.op else 2)
   d.attrs["dilations"] = [1] * (len(sizes) + 2)
   pooled = _conv_output(d, sizes, d.attrs["ksize"][1:-1])
   del d.attrs["dilations"]
   batch, depth = d.size(1, 2), d.integer(1, 2)
-  return [np.array([batch, *sizes, depth], np.int32), d.tame((batch, *pooled, depth), d.attrs["T"])]
-
-
-@recipe("BiasAdd", "BiasAddV1")
-def bias_add(d: Draw) -> Sequence[Any]:
-  """Channels last or first."""
-  shape = d.shape(2, 5)
-  axis = 1 if d.attrs.get("data_format") == "NCHW" else -1
-  return [d.array(shape, d.attrs["T"]), d.array((shape[axis],), d.attrs["T"])]
-
-
-@recipe("BiasAddGrad")
-def bias_add_grad(d: Draw) -> Sequence[Any]:
-  """Cotangents."""
-  return [d.tame(d.shape(2, 5), d.attrs["T"])]
-
-
-@recipe("Softmax", "LogSoftmax")
-def softmax(d: Draw) -> Sequence[Any]:
-  """Logits of any style."""
-  return [d.array(d.shape(1, 4), d.attrs["T"])]
-
-
-@recipe("SoftmaxCrossEntropyWithLogits")
-def cross_entropy(d: Draw) -> Sequence[Any]:
-  """Logits and labels."""
-  shape = (d.size(), d.size(1, 4))
-  return [d.tame(shape, d.attrs["T"]), d.between(shape, d.attrs["T"], 0, 1)]
-
-
-@recipe("SparseSoftmaxCrossEntropyWithLogits")
-def sparse_cross_entropy(d: Draw) -> Sequence[Any]:
-  """Logits and class numbers in range."""
-  shape = (d.size(), d.size(1, 4))
-  return [d.tame(shape, d.attrs["T"]), d.indices(shape[:1], d.attrs["Tlabels"], shape[1])]
+  return [np.array([batch, *sizes, depth], np.int32), d.tame((batch, *pooled, depth))]
 
 
 @recipe("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def batch_norm(d: Draw) -> Sequence[Any]:
-  """Training and inference."""
   training = d.attrs["is_training"]
   depth, data_format = d.size(1, 3), d.attrs["data_format"]
   rank = 5 if "D" in data_format else 4
@@ -155,7 +115,7 @@ def batch_norm(d: Draw) -> Sequence[Any]:
   given = () if training and d.attrs["exponential_avg_factor"] == 1.0 else (depth,)
   given = given or (0,)
   return [
-    d.tame(shape, d.attrs["T"]),
+    d.tame(shape),
     d.tame((depth,), kind),
     d.tame((depth,), kind),
     d.tame(given, kind),
@@ -169,17 +129,16 @@ def lrn(d: Draw) -> Sequence[Any]:
   d.attrs.update(
     depth_radius=d.integer(0, 5), bias=d.pick([1.0, 2.0]), alpha=d.pick([1.0, 0.1]), beta=d.pick([0.5, 0.7])
   )
-  return [d.tame((d.size(), d.size(), d.size(), d.size(1, 6)), d.attrs["T"])]
+  return [d.tame((d.size(), d.size(), d.size(), d.size(1, 6)))]
 
 
 @recipe("Dilation2D")
 def dilation(d: Draw) -> Sequence[Any]:
-  """Filters that fit."""
   filters, rate = [d.integer(1, 3), d.integer(1, 3)], d.integer(1, 2)
   d.attrs.update(strides=[1, d.integer(1, 2), d.integer(1, 2), 1], rates=[1, rate, rate, 1])
   depth = d.integer(1, 2)
-  x = d.tame((d.size(1, 2), *((f - 1) * rate + 1 + d.integer(0, 2) for f in filters), depth), d.attrs["T"])
-  return [x, d.tame((*filters, depth), d.attrs["T"])]
+  x = d.tame((d.size(1, 2), *((f - 1) * rate + 1 + d.integer(0, 2) for f in filters), depth))
+  return [x, d.tame((*filters, depth))]
 
 
 @recipe("DataFormatDimMap", "DataFormatVecPermute")
@@ -189,7 +148,7 @@ def data_format(d: Draw) -> Sequence[Any]:
   d.attrs.update(src_format=source, dst_format=target)
   if d.op == "DataFormatDimMap":
     return [d.between(d.shape(0, 2), d.attrs["T"], -4, 3)]
-  return [d.array(d.pick([(4,), (4, 2)]), d.attrs["T"])]
+  return [d.array(d.pick([(4,), (4, 2)]))]
 
 
 @recipe("CTCLoss")
@@ -200,12 +159,11 @@ def ctc_loss(d: Draw) -> Sequence[Any]:
   places = [[i, j] for i, n in enumerate(counts) for j in range(n)]
   values = np.array([d.integer(0, classes - 2) for _ in places], np.int32)
   lengths = np.full(batch, frames, np.int32)
-  return [d.tame((frames, batch, classes), d.attrs["T"]), np.array(places, np.int64).reshape(-1, 2), values, lengths]
+  return [d.tame((frames, batch, classes)), np.array(places, np.int64).reshape(-1, 2), values, lengths]
 
 
 @recipe("LSTMBlockCell")
 def lstm_cell(d: Draw) -> Sequence[Any]:
-  """One step."""
   batch, width, units, dtype = d.size(1, 3), d.size(1, 3), d.size(1, 3), d.attrs["T"]
   d.attrs.update(forget_bias=1.0, cell_clip=d.pick([3.0, 0.5, -1.0]))
   state, gate = (batch, units), (units,)
@@ -215,10 +173,9 @@ def lstm_cell(d: Draw) -> Sequence[Any]:
 
 @recipe("GRUBlockCell")
 def gru_cell(d: Draw) -> Sequence[Any]:
-  """One step."""
   batch, width, units = d.size(1, 3), d.size(1, 3), d.size(1, 3)
   shapes = [(batch, width), (batch, units), (width + units, 2 * units), (width + units, units), (2 * units,), (units,)]
-  return [d.tame(shape, d.attrs["T"]) for shape in shapes]
+  return [d.tame(shape) for shape in shapes]
 
 
 @recipe("CTCBeamSearchDecoder", "CTCGreedyDecoder")
@@ -235,3 +192,25 @@ def ctc_decoder(d: Draw) -> Sequence[Any]:
     d.attrs.update(beam_width=d.integer(1, 8), top_paths=1)
   logits = d.between((time, batch, classes), d.attrs["T"], -2, 2)
   return [logits, d.between((batch,), np.int32, 0, time)]
+
+
+recipes_of_shapes(
+  {
+    "BiasAdd BiasAddV1": lambda d, s: [d.array(s), d.array((s[1 if d.attrs.get("data_format") == "NCHW" else -1],))],
+    "BiasAddGrad": lambda d, s: [d.tame(s)],
+  },
+  (2, 5),
+)
+recipes_of_shapes({"Softmax LogSoftmax": lambda d, s: [d.array(s)]}, (1, 4))
+recipes(
+  {
+    "SoftmaxCrossEntropyWithLogits": lambda d: [
+      d.tame(shape := (d.size(), d.size(1, 4))),
+      d.between(shape, d.attrs["T"], 0, 1),
+    ],
+    "SparseSoftmaxCrossEntropyWithLogits": lambda d: [
+      d.tame(shape := (d.size(), d.size(1, 4))),
+      d.indices(shape[:1], d.attrs["Tlabels"], shape[1]),
+    ],
+  }
+)

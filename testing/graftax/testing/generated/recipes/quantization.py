@@ -10,12 +10,8 @@ from graftax.testing.generated.recipes.registry import recipe
 
 
 @recipe(
-  "FakeQuantWithMinMaxArgs",
-  "FakeQuantWithMinMaxArgsGradient",
-  "FakeQuantWithMinMaxVars",
-  "FakeQuantWithMinMaxVarsGradient",
-  "FakeQuantWithMinMaxVarsPerChannel",
-  "FakeQuantWithMinMaxVarsPerChannelGradient",
+  "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsGradient "
+  "FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient"
 )
 def fake_quant(d: Draw) -> Sequence[Any]:
   """Ranges with and without zero."""
@@ -40,7 +36,7 @@ def quantize_and_dequantize(d: Draw) -> Sequence[Any]:
   shape, bits = d.shape(1, 3), d.integer(4, 12)
   axis = d.attrs["axis"] = d.pick([-1, d.integer(0, len(shape) - 1)])
   ends = () if axis == -1 else (shape[axis],)
-  x = d.array(shape, d.attrs["T"]) if d.style == "special" else d.tame(shape, d.attrs["T"])
+  x = d.array(shape) if d.style == "special" else d.tame(shape)
   low = d.between(ends, d.attrs["T"], -3, -0.5)
   high = d.between(ends, d.attrs["T"], 0.5, 3)
   if not d.attrs["signed_input"]:

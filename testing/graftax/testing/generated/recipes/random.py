@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
+from graftax.testing.generated.recipes.registry import recipe, recipes
 
 
 def _seed(d: Draw) -> np.ndarray:
@@ -21,20 +21,6 @@ def _shape(d: Draw, attr: str) -> np.ndarray:
   return np.array(d.shape(0, 3), d.attrs[attr])
 
 
-@recipe("StatelessRandomNormal", "StatelessRandomUniform", "StatelessRandomUniformFullInt", "StatelessTruncatedNormal")
-def stateless(d: Draw) -> Sequence[Any]:
-  """A shape and a seed."""
-  return [_shape(d, "T"), _seed(d)]
-
-
-@recipe(
-  "StatelessRandomNormalV2", "StatelessRandomUniformV2", "StatelessRandomUniformFullIntV2", "StatelessTruncatedNormalV2"
-)
-def stateless_v2(d: Draw) -> Sequence[Any]:
-  """A shape, a key and a counter."""
-  return [_shape(d, "Tshape"), *_key(d)]
-
-
 @recipe("StatelessRandomUniformInt", "StatelessRandomUniformIntV2")
 def uniform_int(d: Draw) -> Sequence[Any]:
   """A range that is not empty."""
@@ -46,24 +32,12 @@ def uniform_int(d: Draw) -> Sequence[Any]:
   return [_shape(d, "T"), _seed(d), *ends]
 
 
-@recipe("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg")
-def key_counter(d: Draw) -> Sequence[Any]:
-  """A seed of any numbers."""
-  return [_seed(d)]
-
-
-@recipe("StatelessShuffle")
-def shuffle(d: Draw) -> Sequence[Any]:
-  """Rows."""
-  return [d.array(d.shape(1, 3), d.attrs["T"]), *_key(d)]
-
-
 @recipe("StatelessRandomBinomial")
 def binomial(d: Draw) -> Sequence[Any]:
   """Parameters of any style, invalid ones in the special style."""
   shape = d.shape(0, 2)
-  counts = d.array(shape[-1:], d.attrs["T"]) if d.style == "special" else d.between(shape[-1:], d.attrs["T"], 0, 30)
-  probs = d.array((), d.attrs["T"]) if d.style == "special" else d.between((), d.attrs["T"], 0, 1)
+  counts = d.array(shape[-1:]) if d.style == "special" else d.between(shape[-1:], d.attrs["T"], 0, 30)
+  probs = d.array(()) if d.style == "special" else d.between((), d.attrs["T"], 0, 1)
   return [np.array(shape, d.attrs["S"]), _seed(d), counts, probs]
 
 
@@ -77,8 +51,20 @@ def poisson(d: Draw) -> Sequence[Any]:
   return [np.array(shape, d.attrs["T"]), _seed(d), rate]
 
 
-@recipe("StatelessRandomGammaV2")
-def gamma(d: Draw) -> Sequence[Any]:
-  """Positive parameters."""
-  shape = d.shape(0, 2)
-  return [np.array(shape, d.attrs["T"]), _seed(d), d.between(shape[-1:], d.attrs["dtype"], 0.1, 5)]
+recipes(
+  {
+    "StatelessRandomNormal StatelessRandomUniform StatelessRandomUniformFullInt StatelessTruncatedNormal": (
+      lambda d: [_shape(d, "T"), _seed(d)]
+    ),
+    "StatelessRandomNormalV2 StatelessRandomUniformV2 StatelessRandomUniformFullIntV2 StatelessTruncatedNormalV2": (
+      lambda d: [_shape(d, "Tshape"), *_key(d)]
+    ),
+    "StatelessRandomGetKeyCounter StatelessRandomGetKeyCounterAlg": lambda d: [_seed(d)],
+    "StatelessShuffle": lambda d: [d.array(d.shape(1, 3)), *_key(d)],
+    "StatelessRandomGammaV2": lambda d: [
+      np.array(shape := d.shape(0, 2), d.attrs["T"]),
+      _seed(d),
+      d.between(shape[-1:], d.attrs["dtype"], 0.1, 5),
+    ],
+  }
+)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graftax.testing.generated.draw import Draw
-from graftax.testing.generated.recipes.registry import recipe
+from graftax.testing.generated.recipes.registry import recipe, recipes_of_shapes
 
 _EXACT = ("All", "Any", "Max", "Min")
 
@@ -15,32 +15,17 @@ _EXACT = ("All", "Any", "Max", "Min")
 def reduction(d: Draw) -> Sequence[Any]:
   """Some axes; sums of numbers of one magnitude, since another order of the others loses all digits."""
   shape = d.shape()
-  axes = [i - len(shape) * d.chance(0.3) for i in d.subset(len(shape))]
+  axes = d.axes(len(shape))
   axis = np.array(axes[0] if len(axes) == 1 and d.chance(0.5) else axes, d.attrs["Tidx"])
   exact = d.op in _EXACT or d.style == "special"
   return [(d.array if exact else d.tame)(shape, d.dtype(d.signature.inputs[0])), axis]
-
-
-@recipe("ArgMax", "ArgMin")
-def arg_reduction(d: Draw) -> Sequence[Any]:
-  """A dimension that has elements."""
-  shape = [max(n, 1) for n in d.shape(1, 4)]
-  return [d.array(shape, d.attrs["T"]), np.array(d.axis(len(shape)), d.attrs["Tidx"])]
-
-
-@recipe("Cumsum", "Cumprod", "CumulativeLogsumexp")
-def cumulative(d: Draw) -> Sequence[Any]:
-  """Any axis."""
-  shape = d.shape(1, 4)
-  make = d.tame if d.style == "wide" else d.array
-  return [make(shape, d.attrs["T"]), np.array(d.axis(len(shape)), d.attrs["Tidx"])]
 
 
 @recipe("Bincount")
 def bincount(d: Draw) -> Sequence[Any]:
   """Values beyond the size, with and without weights."""
   shape, size = d.shape(0, 2), d.size(0, 5)
-  weights = d.tame(shape if d.chance(0.5) else (0,), d.attrs["T"])
+  weights = d.tame(shape if d.chance(0.5) else (0,))
   return [d.between(shape, np.int32, 0, size + 1), np.array(size, np.int32), weights]
 
 
@@ -48,7 +33,7 @@ def bincount(d: Draw) -> Sequence[Any]:
 def dense_bincount(d: Draw) -> Sequence[Any]:
   """A vector or a matrix."""
   shape, size = d.shape(1, 2), d.size(0, 5)
-  weights = d.tame(shape if d.chance(0.5) else (0,), d.attrs["T"])
+  weights = d.tame(shape if d.chance(0.5) else (0,))
   return [d.between(shape, d.attrs["Tidx"], 0, size + 1), np.array(size, d.attrs["Tidx"]), weights]
 
 
@@ -69,7 +54,7 @@ def _segments(d: Draw, rows: int) -> list[int]:
 def segment(d: Draw) -> Sequence[Any]:
   """Sorted segments, some empty."""
   shape = d.shape(1, 3)
-  data = d.array(shape, d.attrs["T"]) if d.op in ("SegmentMax", "SegmentMin") else d.tame(shape, d.attrs["T"])
+  data = d.array(shape) if d.op in ("SegmentMax", "SegmentMin") else d.tame(shape)
   return [data, np.array(_segments(d, shape[0]), d.attrs["Tindices"])]
 
 
@@ -79,7 +64,7 @@ def unsorted_segment(d: Draw) -> Sequence[Any]:
   shape, count = d.shape(0, 3), d.size(1, 4)
   ids = d.between(shape[: d.integer(0, len(shape))], d.attrs["Tindices"], -1, count - 1)
   make = d.array if d.op in ("UnsortedSegmentMax", "UnsortedSegmentMin") else d.tame
-  return [make(shape, d.attrs["T"]), ids, np.array(count, d.attrs["Tnumsegments"])]
+  return [make(shape), ids, np.array(count, d.attrs["Tnumsegments"])]
 
 
 @recipe(*(f"SparseSegment{kind}{suffix}" for kind in ("Mean", "SqrtN", "Sum") for suffix in ("", "WithNumSegments")))
@@ -87,7 +72,7 @@ def sparse_segment(d: Draw) -> Sequence[Any]:
   """Rows by index, in sorted segments."""
   shape, count = (d.size(1, 4), *d.shape(0, 2)), d.size(0, 5)
   segments = np.array(_segments(d, count), d.attrs["Tsegmentids"])
-  inputs = [d.tame(shape, d.attrs["T"]), d.indices((count,), d.attrs["Tidx"], shape[0]), segments]
+  inputs = [d.tame(shape), d.indices((count,), d.attrs["Tidx"], shape[0]), segments]
   if d.op.endswith("WithNumSegments"):
     total = int(segments.max(initial=-1)) + 1 + d.integer(0, 2)
     return [*inputs, np.array(total, d.attrs["Tnumsegments"])]
@@ -96,8 +81,22 @@ def sparse_segment(d: Draw) -> Sequence[Any]:
 
 @recipe("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad")
 def sparse_segment_grad(d: Draw) -> Sequence[Any]:
-  """Cotangents of segments."""
   count, rows = d.size(1, 5), d.size(1, 4)
   segments = np.array(_segments(d, count), d.attrs["Tsegmentids"])
-  grad = d.tame((int(segments.max()) + 1, *d.shape(0, 2)), d.attrs["T"])
+  grad = d.tame((int(segments.max()) + 1, *d.shape(0, 2)))
   return [grad, d.indices((count,), d.attrs["Tidx"], rows), segments, np.array(rows, np.int32)]
+
+
+recipes_of_shapes(
+  {
+    "ArgMax ArgMin": lambda d, s: [
+      d.array([max(n, 1) for n in s]),
+      np.array(d.axis(len(s)), d.attrs["Tidx"]),
+    ],
+    "Cumsum Cumprod CumulativeLogsumexp": lambda d, s: [
+      (d.tame if d.style == "wide" else d.array)(s),
+      np.array(d.axis(len(s)), d.attrs["Tidx"]),
+    ],
+  },
+  (1, 4),
+)

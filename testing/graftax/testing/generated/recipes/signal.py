@@ -35,13 +35,11 @@ def rfft(d: Draw) -> Sequence[Any]:
 
 @recipe("AudioSpectrogram")
 def spectrogram(d: Draw) -> Sequence[Any]:
-  """Windows and strides."""
   d.attrs.update(window_size=d.integer(2, 9), stride=d.integer(1, 5))
   return [d.tame((d.integer(5, 20), d.size(1, 2)), np.float32)]
 
 
 @recipe("Mfcc")
 def mfcc(d: Draw) -> Sequence[Any]:
-  """Spectrograms."""
   d.attrs.update(filterbank_channel_count=d.integer(5, 20), dct_coefficient_count=d.integer(2, 5))
   return [d.between((d.size(1, 2), d.size(1, 3), d.pick([65, 129])), np.float32, 0, 2), np.array(16000, np.int32)]
