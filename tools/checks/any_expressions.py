@@ -33,11 +33,18 @@ class AnyExpressions(NamedTuple):
   share: float
 
 
-def report() -> list[str]:
-  """Returns the lines of mypy's report, a module in each, for the configuration in pyproject.toml."""
+def report(*files: Path) -> list[str]:
+  """Returns the lines of mypy's report, a module in each: of files, or of all packages.
+
+  The configuration is that of pyproject.toml, and expressions whose type is an alias of Any are counted.
+  """
   with tempfile.TemporaryDirectory() as folder:
-    command = [sys.executable, "-m", "mypy", "--cache-dir", f"{folder}/cache", "--any-exprs-report", folder]
-    subprocess.run(command, cwd=ROOT, check=True)
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    plugins = f'[tool.mypy]\nplugins = ["{Path(__file__).with_name("any_names.py").as_posix()}"]\n'
+    config = Path(folder, "pyproject.toml")
+    config.write_text(settings.replace("[tool.mypy]\n", plugins, 1), encoding="utf-8")
+    options = ["--config-file", str(config), "--cache-dir", f"{folder}/cache", "--any-exprs-report", folder]
+    subprocess.run([sys.executable, "-m", "mypy", *options, *map(str, files)], cwd=ROOT, check=True)
     return Path(folder, "any-exprs.txt").read_text(encoding="utf-8").splitlines()
 
 
