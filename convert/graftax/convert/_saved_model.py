@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from graftax.convert.program import Program
+from graftax.convert.pytrees import PyTree
 from graftax.graphdef_ir import optional_library
-
-# Any in this module: specs are anything with shape and dtype, and `graftax.savedmodel_io` is imported by name.
 
 _DEFAULT = "serving_default"
 
 
-def program_from_saved_model(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def program_from_saved_model(path: Path, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> Program:
   """Returns the program of a signature or restored function of a SavedModel on disk.
 
   Args:

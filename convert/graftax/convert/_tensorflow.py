@@ -3,11 +3,21 @@
 import contextlib
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from graftax.graphdef_ir import optional_library
 
-# Any: TensorFlow ships no type information.
+# TensorFlow ships no type information, so a type checker takes each of these for `Any`.
+TensorFlow: TypeAlias = Any
+"""The `tensorflow` module."""
+TfTensor: TypeAlias = Any
+"""A tensor, eager or of a graph, or what TensorFlow reads as one: a variable, the handle of a resource."""
+TfFunction: TypeAlias = Any
+"""A `tf.function`, or a ConcreteFunction of one."""
+TfGraph: TypeAlias = Any
+"""A `tf.Graph`, such as the FuncGraph of a ConcreteFunction."""
+TfDType: TypeAlias = Any
+"""A `tf.DType`."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -21,7 +31,7 @@ def without_autograph(function: _Function) -> _Function:
   return function
 
 
-def import_tensorflow(purpose: str, *, instead: str = "") -> Any:
+def import_tensorflow(purpose: str, *, instead: str = "") -> TensorFlow:
   """Returns the `tensorflow` module.
 
   Args:
@@ -50,7 +60,7 @@ def import_xla_sharding() -> Any:
   return importlib.import_module("tensorflow.python.compiler.xla.experimental.xla_sharding")
 
 
-def call_flat(concrete: Any, tensors: Sequence[Any]) -> Any:
+def call_flat(concrete: TfFunction, tensors: Sequence[TfTensor]) -> Any:
   """Returns the results of a ConcreteFunction without captures, called with one tensor for each flat argument.
 
   The public call checks each argument in Python, which takes 80 us an argument.
@@ -64,7 +74,7 @@ def import_tape_records() -> Any:
   return importlib.import_module("tensorflow.python.eager.record")
 
 
-def outside_of_graphs(tf: Any) -> contextlib.AbstractContextManager[None]:
+def outside_of_graphs(tf: TensorFlow) -> contextlib.AbstractContextManager[None]:
   """Returns a context in which TensorFlow executes eagerly, also inside of a `tf.function` that is being traced.
 
   `tf.init_scope` would stop all gradient tapes, so that a function that computes gradients with a tape of its own gets

@@ -10,12 +10,11 @@ import tree
 
 from graftax.convert._tensorflow import without_autograph
 from graftax.convert.errors import ParameterError
+from graftax.convert.pytrees import PyTree
 from graftax.convert.structures.nested import InputStructure, OutputStructure, leaf_specs
 from graftax.convert.variable import VariableSpec
 
 __all__ = ["AnnotatedFunction"]
-
-# Any in this module: the converted function takes and returns the caller's own nested structures.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class AnnotatedFunction:
     object.__setattr__(self, "__doc__", self.doc)
 
   @without_autograph
-  def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+  def __call__(self, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
     if self.has_params and not args:
       raise ParameterError(
         f"{self.name}: called without parameters; expected {self.name}(params, ...). Pass the dict that the conversion "
@@ -59,12 +58,12 @@ class AnnotatedFunction:
     return self  # immutable
 
   @property
-  def structured_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+  def structured_inputs(self) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
     """Returns `(args, kwargs)` with a `TensorSpec` for each tensor; other leaves are fixed Python values."""
     return self.inputs.args, dict(self.inputs.kwargs)
 
   @property
-  def structured_outputs(self) -> Any:
+  def structured_outputs(self) -> PyTree:
     """Returns the nested result with a `TensorSpec` for each tensor."""
     return self.outputs.nested
 

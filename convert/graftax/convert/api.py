@@ -10,6 +10,7 @@ from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.function import program_from_concrete_function
 from graftax.convert.options import ConvertOptions
+from graftax.convert.pytrees import PyTree
 from graftax.convert.shown_names import shown
 from graftax.convert.sources.programs import program_from
 from graftax.convert.subgraph import TensorNames, cut
@@ -23,11 +24,9 @@ __all__ = [
   "convert_subgraph",
 ]
 
-# Any in this module: TensorFlow ships no type information, and arguments are nested structures of the caller.
-
 
 @without_autograph
-def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFunction, dict[str, Variable]]:
+def convert(tf_func: Any, /, *args: PyTree, **kwargs: PyTree) -> tuple[AnnotatedFunction, dict[str, Variable]]:
   """Returns a JAX function that computes what a TensorFlow function computes, and its parameters.
 
   Args:
@@ -82,8 +81,8 @@ def convert_subgraph(
   outputs: TensorNames | None = None,
   *,
   options: ConvertOptions | None = None,
-  args: tuple[Any, ...] = (),
-  kwargs: Mapping[str, Any] | None = None,
+  args: tuple[PyTree, ...] = (),
+  kwargs: Mapping[str, PyTree] | None = None,
 ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
   """Converts the part of a TensorFlow function between some of its tensors; returns what `convert` returns.
 
@@ -121,7 +120,7 @@ def convert_subgraph(
 
 
 @without_autograph
-def convert_functional(tf_func: Any, /, *args: Any, **kwargs: Any) -> AnnotatedFunction:
+def convert_functional(tf_func: Any, /, *args: PyTree, **kwargs: PyTree) -> AnnotatedFunction:
   """Converts a TensorFlow function that has no variables.
 
   The JAX function takes no parameters and returns only the outputs. See `convert` for the arguments.
@@ -201,6 +200,6 @@ class _WithoutParameters:
 
   fn: Callable[..., Any]
 
-  def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+  def __call__(self, /, *args: PyTree, **kwargs: PyTree) -> PyTree:
     outputs, _ = self.fn({}, *args, **kwargs)
     return outputs

@@ -6,13 +6,13 @@ from typing import Any
 import jax
 
 from graftax.convert import xla_options
+from graftax.convert.pytrees import PyTree
 from graftax.convert.trace_state import is_outside_of_transformations
+from graftax.ops_jax import Value
 
 __all__ = ["jit"]
 
-# Any in this module: converted functions take and return the caller's own nested structures.
-
-_Function = Callable[..., tuple[Any, Mapping[str, Any]]]
+_Function = Callable[..., tuple[PyTree, Mapping[str, Value]]]
 
 _EXPECTED = (
   "expected a function (params, ...) -> (outputs, new_params), as convert returns. For others there is jax.jit."
@@ -50,17 +50,17 @@ def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = Non
   if not callable(function):
     raise TypeError(f"jit: got {function!r:.200}; {_EXPECTED}")
 
-  def changes(params: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+  def changes(params: Mapping[str, Value], /, *args: PyTree, **kwargs: PyTree) -> tuple[PyTree, dict[str, Value]]:
     if not isinstance(params, Mapping):
       raise TypeError(f"jit: got parameters of type {type(params).__name__}; expected a dict of arrays by name.")
     outputs, new_params = _pair(function(params, *args, **kwargs), function)
     return outputs, {name: value for name, value in new_params.items() if value is not params.get(name)}
 
   inner = jax.jit(changes)
-  chosen: list[Callable[..., tuple[Any, dict[str, Any]]]] = []
+  chosen: list[Callable[..., tuple[PyTree, dict[str, Value]]]] = []
 
-  def call(params: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-    compiled: Callable[..., tuple[Any, dict[str, Any]]] = inner
+  def call(params: Mapping[str, Value], /, *args: PyTree, **kwargs: PyTree) -> tuple[PyTree, dict[str, Value]]:
+    compiled: Callable[..., tuple[PyTree, dict[str, Value]]] = inner
     if is_outside_of_transformations():
       if not chosen:
         options = compiler_options
@@ -75,7 +75,7 @@ def jit(function: _Function, *, compiler_options: Mapping[str, str] | None = Non
   return call
 
 
-def _pair(result: Any, function: _Function) -> tuple[Any, Mapping[str, Any]]:
+def _pair(result: PyTree, function: _Function) -> tuple[PyTree, Mapping[str, Value]]:
   """Returns what a function returned, if that is `(outputs, new_params)`."""
   if not isinstance(result, (tuple, list)) or len(result) != 2 or not isinstance(result[1], Mapping):
     what = (

@@ -7,8 +7,6 @@ from jax.extend.core import get_opaque_trace_state
 
 __all__ = ["is_outside_of_transformations", "trace_state"]
 
-# Any in this module: JAX does not tell what a trace state is.
-
 
 def is_outside_of_transformations() -> bool:
   """Returns whether JAX would run an operation on arrays at once: no `jit`, `grad` or `vmap` is tracing."""

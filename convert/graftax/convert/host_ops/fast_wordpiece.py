@@ -24,8 +24,6 @@ from graftax.ops_jax import InvalidInputError
 
 __all__ = ["fast_wordpiece_tokenize_with_offsets"]
 
-# Any in this module: flatbuffers ships no type information.
-
 _SPACES = frozenset(map(ord, "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000")) | frozenset(
   range(0x2000, 0x200B)
 )

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,8 +24,8 @@ __all__ = [
   "sentencepiece_vocab_size_op",
 ]
 
-# Any in this module: the library is optional.
-
+# A SentencePieceProcessor; the library is optional.
+_Processor: TypeAlias = Any
 _INT64 = np.dtype(np.int64)
 
 # Older versions read and write beyond the end of the rules for characters of a model that is made for it.
@@ -116,13 +116,13 @@ def sentencepiece_tokenize_with_offsets_op(
   return np.array([piece[1] for piece in pieces], out_type), splits, starts, ends
 
 
-def _pieces(processor: Any, text: bytes) -> list[_Piece]:
+def _pieces(processor: _Processor, text: bytes) -> list[_Piece]:
   found = processor.encode(text, out_type="offset_mapping")
   triples = zip(found["pieces"], found["ids"], found["offsets"], strict=True)
   return [(piece, number, *offsets) for piece, number, offsets in triples]
 
 
-def _control(processor: Any, number: int) -> _Piece:
+def _control(processor: _Processor, number: int) -> _Piece:
   """Returns the piece at the start or the end, which has no place in the text.
 
   Raises:
@@ -162,7 +162,7 @@ def sentencepiece_detokenize_op(
   return string_array(texts)
 
 
-def _spelled(processor: Any, row: Sequence[Any]) -> bytes:
+def _spelled(processor: _Processor, row: Sequence[Any]) -> bytes:
   if not row:
     return b""
   if not isinstance(row[0], bytes):
@@ -200,7 +200,7 @@ def sentencepiece_string_to_id_op(sp_handle: SentencePieceModel, input_: np.ndar
   return np.array([processor.piece_to_id(piece) for piece in pieces], np.int32).reshape(input_.shape)
 
 
-def _check_numbers(processor: Any, numbers: Sequence[int]) -> None:
+def _check_numbers(processor: _Processor, numbers: Sequence[int]) -> None:
   size = processor.vocab_size()
   wrong = [number for number in numbers if not 0 <= number < size]
   if wrong:
@@ -217,12 +217,12 @@ class _Loaded:
     longest_replacement: bytes of the longest text that a character may become.
   """
 
-  processor: Any
+  processor: _Processor
   longest_piece: int
   longest_replacement: int
 
 
-def _processor(model: SentencePieceModel) -> Any:
+def _processor(model: SentencePieceModel) -> _Processor:
   return _loaded(model.data).processor
 
 

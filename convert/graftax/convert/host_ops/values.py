@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
@@ -50,10 +51,7 @@ class TextMeter:
     self._counted = 0
 
 
-# Any in this module: elements are numbers or bytes.
-
-
-def num_bytes(array: Any) -> int:
+def num_bytes(array: ArrayLike) -> int:
   """Returns the size of all strings of an array."""
   return sum(map(len, as_strings(array).reshape(-1).tolist()))
 
@@ -66,7 +64,7 @@ def string_array(items: Iterable[bytes], shape: tuple[int, ...] | None = None) -
   return array if shape is None else array.reshape(shape)
 
 
-def map_strings(function: Callable[[bytes], Any], array: np.ndarray, dtype: Any = object) -> np.ndarray:
+def map_strings(function: Callable[[bytes], Any], array: np.ndarray, dtype: DTypeLike = object) -> np.ndarray:
   """Returns the results of a function for all elements, in an array of the same shape."""
   flat = [function(item) for item in array.reshape(-1).tolist()]
   if dtype is object:

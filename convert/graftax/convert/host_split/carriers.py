@@ -7,10 +7,9 @@ import jax
 import numpy as np
 
 from graftax.convert.host_ops.values import string_array
+from graftax.convert.pytrees import Leaf
 
 __all__ = ["KnownArray", "PackedStrings"]
-
-# Any in this module: a JAX transform puts tracers and other leaves in the place of arrays.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +33,8 @@ class PackedStrings:
     shape: the shape of the array.
   """
 
-  data: Any
-  ends: Any
+  data: Leaf
+  ends: Leaf
   shape: tuple[int, ...]
 
   @classmethod
@@ -58,13 +57,13 @@ def _flatten_known(known: KnownArray) -> tuple[tuple[()], tuple[Any, ...]]:
   return (), (known.value.shape, known.value.dtype.str, known.value.tobytes())
 
 
-def _unflatten_known(parts: tuple[Any, ...], children: Any) -> KnownArray:
+def _unflatten_known(parts: tuple[Any, ...], children: Leaf) -> KnownArray:
   del children
   shape, dtype, data = parts
   return KnownArray(np.frombuffer(data, dtype).reshape(shape))
 
 
-def _unflatten_strings(shape: tuple[int, ...], children: Any) -> PackedStrings:
+def _unflatten_strings(shape: tuple[int, ...], children: Leaf) -> PackedStrings:
   data, ends = children
   return PackedStrings(data, ends, shape)
 

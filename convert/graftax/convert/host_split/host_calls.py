@@ -6,7 +6,7 @@ import itertools
 import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import tree
@@ -16,14 +16,13 @@ from graftax.convert.host_parts.parts import find_parts
 from graftax.convert.host_split.host_function import HostFunction, plan_host_function
 from graftax.convert.host_split.split import Head, Split, Tail
 from graftax.convert.program import Program, StringVariable
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.nested import InputStructure, OutputStructure, leaf_specs
 from graftax.convert.subgraph import inlined
 from graftax.graphdef_ir import DType, GraftaxError, Limits, Node, Parameter, Result, TensorRef, TensorSpec, traits_of
 from graftax.ops_jax import Value, canonical_dtype, fits_jax_dtype
 
 __all__ = ["HostArray", "HostParts", "OpenSizes", "examined_arrays", "host_nodes", "host_parts"]
-
-# Any in this module: arguments and results are the caller's own nested structures.
 
 # Values that are fixed in the numeric part have at most this many elements.
 _MAX_FIXED = 1024
@@ -73,7 +72,7 @@ class HostParts:
   def __repr__(self) -> str:
     return f"HostParts({self.before.name!r}, {[array.name for array in self.arrays]} -> {list(self.results)})"
 
-  def head(self, /, *args: Any, **kwargs: Any) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:
+  def head(self, /, *args: PyTree, **kwargs: PyTree) -> tuple[tuple[np.ndarray, ...], tuple[PyTree, ...]]:
     """Returns the arrays for the numeric part, and what the tail takes besides its results.
 
     Args:
@@ -94,7 +93,7 @@ class HostParts:
         self._check_known(value, array, sizes)
     return given, tuple(values[count:])
 
-  def tail(self, results: Mapping[str, Any], rest: Sequence[Any]) -> Any:
+  def tail(self, results: Mapping[str, Leaf], rest: Sequence[Leaf]) -> PyTree:
     """Returns the results of the program. Strings are arrays of `bytes`.
 
     Args:
@@ -107,7 +106,7 @@ class HostParts:
     missing = [name for name in self.results if name not in results]
     if missing:
       raise InputError(f"{self.before.name}: the results {missing} are missing; the tail takes {list(self.results)}.")
-    return self.after(([*(results[name] for name in self.results), *rest], None))
+    return self.after(([*(results[name] for name in self.results), *rest], {}))
 
   @property
   def ops(self) -> dict[str, tuple[str, ...]]:
@@ -250,7 +249,7 @@ def host_parts(split: Split, arrays: Sequence[HostArray]) -> HostParts:
 
 
 def examined_arrays(
-  split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], *, open_sizes: OpenSizes
+  split: Split, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], *, open_sizes: OpenSizes
 ) -> tuple[HostArray, ...]:
   """Returns the arrays that the head computes for the numeric part.
 
@@ -336,7 +335,7 @@ def host_nodes(head: object, tail: object) -> dict[str, list[Node]]:
   return found
 
 
-def _variants(flat: Sequence[Any], inputs: InputStructure) -> Iterator[list[Any]]:
+def _variants(flat: Sequence[Leaf], inputs: InputStructure) -> Iterator[list[Leaf]]:
   """Yields other inputs: each twice, and the first and the last one alone."""
   is_open = _open(inputs)
   if not any(is_open):
@@ -356,7 +355,7 @@ def _open(inputs: InputStructure) -> list[bool]:
   return found
 
 
-def _batch(flat: Sequence[Any], inputs: InputStructure) -> int | None:
+def _batch(flat: Sequence[Leaf], inputs: InputStructure) -> int | None:
   sizes = [np.shape(value)[0] for value, is_open in zip(flat, _open(inputs), strict=True) if is_open]
   return sizes[0] if sizes else None
 

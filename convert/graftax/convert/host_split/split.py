@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from graftax.convert.planning.control_flow_v1 import with_functional_control_flo
 from graftax.convert.planning.preflight import check_files
 from graftax.convert.planning.size_bounds import check_max_sizes, names_with_max_size
 from graftax.convert.program import Program, validated
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure, flatten_call
 from graftax.convert.subgraph import cut, with_inlined_calls
@@ -28,8 +29,6 @@ from graftax.graphdef_ir import DType, Function, Limits, Result, TensorRef, ance
 from graftax.ops_jax import MissingOp, UnsupportedOpError, Value, as_int64_pair, canonical_dtype, fits_jax_dtype
 
 __all__ = ["Body", "Head", "HeadFunction", "Split", "Tail", "split_program"]
-
-# Any in this module: arguments and results are the caller's own nested structures.
 
 HeadFunction = Callable[[Sequence[Value]], Sequence[Value]]
 """Computes the flat results of a head from its flat arguments; arrays of strings are of dtype object, with `bytes`."""
@@ -54,7 +53,7 @@ class Head:
   def __repr__(self) -> str:
     return f"Head({self.name!r}, {len(self.known)} results)"
 
-  def __call__(self, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+  def __call__(self, /, *args: PyTree, **kwargs: PyTree) -> tuple[Leaf, ...]:
     """Returns the arguments of the body after `params`.
 
     Strings are `str`, `bytes`, or lists or arrays of them.
@@ -65,11 +64,11 @@ class Head:
     """
     return tuple(map(_for_body, self.values(*args, **kwargs), self.known))
 
-  def values(self, /, *args: Any, **kwargs: Any) -> Sequence[Value]:
+  def values(self, /, *args: PyTree, **kwargs: PyTree) -> Sequence[Value]:
     """Returns the results of the head as they are in TensorFlow; see `__call__`."""
     return self.function(self.flat_inputs(*args, **kwargs))
 
-  def flat_inputs(self, /, *args: Any, **kwargs: Any) -> list[Any]:
+  def flat_inputs(self, /, *args: PyTree, **kwargs: PyTree) -> list[Leaf]:
     """Returns the arguments of a call as flat tensors, checked against the signature."""
     with jax.enable_x64(True):
       return flatten_call(
@@ -89,7 +88,9 @@ class Body:
   function: AnnotatedFunction
   num_inputs: int
 
-  def __call__(self, params: Mapping[str, Any], /, *tensors: Any, rng: Any = None) -> tuple[tuple[Any, ...], Any]:
+  def __call__(
+    self, params: Mapping[str, Value], /, *tensors: Leaf, rng: Leaf = None
+  ) -> tuple[tuple[Leaf, ...], dict[str, Value]]:
     """Returns `(results, new_params)` for the results of the head."""
     values = [tensor.value if isinstance(tensor, KnownArray) else _as_jax(tensor) for tensor in tensors]
     results, new_params = self.function.fn.run(params, values[: self.num_inputs], rng)  # type: ignore[attr-defined]
@@ -116,7 +117,7 @@ class Tail:
   def __repr__(self) -> str:
     return f"Tail({len(self.dtypes)} tensors to {len(self.sources)} results)"
 
-  def __call__(self, result: tuple[Sequence[Any], Any]) -> Any:
+  def __call__(self, result: tuple[Sequence[Leaf], Mapping[str, Value]]) -> PyTree:
     """Returns the program's results for `(results, new_params)` of the body. Strings are arrays of `bytes`."""
     values, _ = result
     made: list[Value] = []
@@ -291,7 +292,7 @@ def _check(flat: Program, on_host: Collection[str]) -> None:
     )
 
 
-def _for_body(value: Value, known: bool) -> Any:
+def _for_body(value: Value, known: bool) -> Leaf:
   """Returns a tensor of the host in the form in which it passes through `jit`."""
   if value.dtype == object:
     return PackedStrings.pack(value)
@@ -302,12 +303,12 @@ def _for_body(value: Value, known: bool) -> Any:
   return value.astype(canonical_dtype(value.dtype), copy=False)
 
 
-def _as_jax(tensor: Any) -> Any:
+def _as_jax(tensor: Leaf) -> Leaf:
   # Traced even outside of `jit`, where shapes would otherwise depend on it.
   return jax.numpy.asarray(tensor) if isinstance(tensor, np.ndarray | np.generic) else tensor
 
 
-def _for_host(value: Any, dtype: DType) -> Value:
+def _for_host(value: Leaf, dtype: DType) -> Value:
   """Returns a tensor that the body returned, with the dtype that it has in TensorFlow if that is an integer type."""
   if isinstance(value, PackedStrings):
     return value.unpack()
@@ -316,7 +317,7 @@ def _for_host(value: Any, dtype: DType) -> Value:
   return np.asarray(array).astype(dtype.numpy) if is_integer and dtype.numpy.kind in "iu" else array
 
 
-def _for_caller(value: Any) -> Any:
+def _for_caller(value: Leaf) -> Leaf:
   if isinstance(value, PackedStrings):
     return value.unpack()
   return value.value if isinstance(value, KnownArray) else value

@@ -6,12 +6,14 @@ from typing import Any
 
 import jax
 
+from graftax.convert.pytrees import KeyPath, PyTree
+
 __all__ = ["argument_names", "path_name", "positional_names", "result_names"]
 
-# Any in this module: nested arguments and results of the caller.
 
-
-def argument_names(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+def argument_names(
+  function: Callable[..., Any], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> tuple[str, ...]:
   """Returns a name for each leaf of `(args, kwargs)`, such as "images" or "batch_images_0".
 
   Positional arguments have the names of the parameters; those collected by `*rest` are `rest_0`, `rest_1`, and so on.
@@ -23,13 +25,13 @@ def argument_names(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
   )
 
 
-def result_names(result: Any) -> tuple[str, ...]:
+def result_names(result: PyTree) -> tuple[str, ...]:
   """Returns a name for each leaf of a result: its path if that is made of names, such as "logits", or "output_0"."""
   names = [path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(result)]
   return tuple(name if name and not name[0].isdigit() else f"output_{i}" for i, name in enumerate(names))
 
 
-def path_name(path: Sequence[Any], separator: str = "_") -> str:
+def path_name(path: KeyPath, separator: str = "_") -> str:
   """Returns the keys of a path in a pytree, joined."""
   return separator.join(map(_key_name, path))
 

@@ -2,17 +2,16 @@
 
 import dataclasses
 import hashlib
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.jax2tf.traced_function import TracedFunction, trace_flat
+from graftax.convert.pytrees import Leaf
+from graftax.ops_jax import Array
 
 __all__ = ["digests", "large_constants", "with_constants_as_inputs"]
-
-# Any in this module: arrays that a function of the caller captures.
 
 _LARGE_BYTES = 1 << 20
 """Smaller constants stay in the function, where XLA can compute with them while compiling."""
@@ -23,7 +22,7 @@ def large_constants(traced: TracedFunction) -> tuple[int, ...]:
   return tuple(i for i, const in enumerate(traced.jaxpr.consts) if _is_large(const))
 
 
-def _is_large(const: Any) -> bool:
+def _is_large(const: Leaf) -> bool:
   dtype = getattr(const, "dtype", None)
   if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended) or isinstance(const, jax.core.Tracer):
     return False
@@ -31,7 +30,7 @@ def _is_large(const: Any) -> bool:
   return bool(is_stored and const.size * np.dtype(dtype).itemsize >= _LARGE_BYTES)
 
 
-def with_constants_as_inputs(traced: TracedFunction) -> tuple[TracedFunction, tuple[np.ndarray[Any, Any], ...]]:
+def with_constants_as_inputs(traced: TracedFunction) -> tuple[TracedFunction, tuple[np.ndarray, ...]]:
   """Returns the function with its large constants as last inputs, which have no derivatives, and their values.
 
   A function without large constants is returned as it is.
@@ -44,7 +43,7 @@ def with_constants_as_inputs(traced: TracedFunction) -> tuple[TracedFunction, tu
   consts, num_inputs = list(traced.jaxpr.consts), len(traced.inputs)
   values = tuple(np.asarray(consts[i]) for i in positions)
 
-  def function(*operands: Any) -> list[Any]:
+  def function(*operands: Array) -> list[Array]:
     given = dict(zip(positions, operands[num_inputs:], strict=True))
     closed = ClosedJaxpr(traced.jaxpr.jaxpr, [given.get(i, const) for i, const in enumerate(consts)])
     return list(jaxpr_as_fun(closed)(*operands[:num_inputs]))
@@ -64,6 +63,6 @@ def with_constants_as_inputs(traced: TracedFunction) -> tuple[TracedFunction, tu
   return found, values
 
 
-def digests(values: tuple[np.ndarray[Any, Any], ...]) -> tuple[str, ...]:
+def digests(values: tuple[np.ndarray, ...]) -> tuple[str, ...]:
   """Returns text that differs for different constants."""
   return tuple(hashlib.sha256(np.ascontiguousarray(value).view(np.uint8).data).hexdigest() for value in values)

@@ -25,8 +25,6 @@ __all__ = [
   "tensor_specs",
 ]
 
-# Any in this module: dimensions may be symbolic.
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Body:

@@ -15,10 +15,9 @@ import jax
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import positional_names
+from graftax.convert.pytrees import PyTree
 
 __all__ = ["ArgumentLayout", "LeafIndex", "argument_layout", "portable_structure"]
-
-# Any in this module: nested arguments and results of the caller.
 
 # A default value of another type cannot be written into a SavedModel, and is part of the traced function instead.
 _PLAIN_DEFAULTS = (bool, int, float, complex, str, bytes, type(None))
@@ -41,12 +40,12 @@ class ArgumentLayout:
     signature: the Python signature, without annotations.
   """
 
-  args: tuple[Any, ...]
-  kwargs: dict[str, Any]
+  args: tuple[PyTree, ...]
+  kwargs: dict[str, PyTree]
   signature: inspect.Signature
 
 
-def portable_structure(nested: Any, numbers: Iterator[int]) -> Any:
+def portable_structure(nested: PyTree, numbers: Iterator[int]) -> PyTree:
   """Returns a pytree as a structure of TensorFlow, with a `LeafIndex` of the next number for each of its leaves.
 
   None is a fixed leaf.
@@ -68,7 +67,7 @@ def portable_structure(nested: Any, numbers: Iterator[int]) -> Any:
 
 
 def argument_layout(
-  function: Callable[..., Any], num_bound: int, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+  function: Callable[..., Any], num_bound: int, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], name: str
 ) -> ArgumentLayout:
   """Returns the layout of a call `function(*bound, *args, **kwargs)`, in which only `args` and `kwargs` are arguments.
 
@@ -107,7 +106,7 @@ def argument_layout(
 
 
 def _unnamed_layout(
-  function: Callable[..., Any], num_bound: int, args: Sequence[Any], kwargs: Mapping[str, Any]
+  function: Callable[..., Any], num_bound: int, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> ArgumentLayout:
   kind = inspect.Parameter
   names = positional_names(function, num_bound + len(args))[num_bound:]
@@ -128,15 +127,15 @@ class _Layout:
     only_by_name: whether a parameter was left out, so that no value after it can be positional.
   """
 
-  args: list[Any]
-  kwargs: dict[str, Any]
-  positional: list[Any] = dataclasses.field(default_factory=list)
+  args: list[PyTree]
+  kwargs: dict[str, PyTree]
+  positional: list[PyTree] = dataclasses.field(default_factory=list)
   parameters: list[inspect.Parameter] = dataclasses.field(default_factory=list)
   only_by_name: bool = False
 
   def of(self, parameters: Sequence[inspect.Parameter], num_bound: int) -> ArgumentLayout:
     remaining, by_name = iter(self.args), dict(self.kwargs)
-    named: dict[str, Any] = {}
+    named: dict[str, PyTree] = {}
     for parameter in _after(parameters, num_bound):
       kind = parameter.kind
       if kind is parameter.VAR_POSITIONAL:
@@ -158,7 +157,11 @@ class _Layout:
     return ArgumentLayout(tuple(self.positional), named, inspect.Signature(self.parameters))
 
   def _positional(
-    self, parameter: inspect.Parameter, remaining: Iterator[Any], by_name: dict[str, Any], named: dict[str, Any]
+    self,
+    parameter: inspect.Parameter,
+    remaining: Iterator[PyTree],
+    by_name: dict[str, PyTree],
+    named: dict[str, PyTree],
   ) -> None:
     missing = object()
     value = next(remaining, missing)

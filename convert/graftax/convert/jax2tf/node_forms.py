@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import jax
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import CallModule, Target
 
 __all__ = ["LoweringName", "NodeForm", "PlainOps", "StableHlo", "node_form", "unique_name"]
-
-# Any in this module: safety checks of JAX.
 
 LoweringName: TypeAlias = Literal["stablehlo", "tf_ops"]
 
@@ -64,7 +62,7 @@ class StableHlo:
 
   target: "Target | str | None" = None
   platforms: Sequence[str] | None = None
-  disabled_checks: tuple[Any, ...] = ()
+  disabled_checks: tuple[jax.export.DisabledSafetyCheck, ...] = ()
   differentiates_itself = False
 
   def module(self, traced: TracedFunction) -> "CallModule":
@@ -175,7 +173,7 @@ def node_form(
   *,
   target: "Target | str | None" = None,
   platforms: Sequence[str] | None = None,
-  disabled_checks: Sequence[Any] = (),
+  disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
 ) -> NodeForm:
   """Returns the form of a name, with the options that it has.
 

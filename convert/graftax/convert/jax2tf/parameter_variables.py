@@ -1,7 +1,6 @@
 """The parameters of a JAX function as TensorFlow variables: their names and values."""
 
 import re
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +10,14 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import path_name
 from graftax.convert.jax2tf.traced_function import array_spec
 from graftax.convert.live.variables import unique_name
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.variable import Variable
+from graftax.ops_jax import Array
 
 __all__ = ["parameter_variables", "variable_names"]
 
-# Any in this module: pytrees of parameters.
 
-
-def variable_names(params: Any, separator: str = "/") -> tuple[str, ...]:
+def variable_names(params: PyTree, separator: str = "/") -> tuple[str, ...]:
   """Returns the name of the variable of each leaf of a pytree: its path, such as "dense/kernel".
 
   What TensorFlow does not allow in names becomes an underscore. A name that is then taken gets a number.
@@ -40,7 +39,7 @@ def variable_names(params: Any, separator: str = "/") -> tuple[str, ...]:
   return tuple(taken)
 
 
-def parameter_variables(params: Any, function: str) -> dict[str, Variable]:
+def parameter_variables(params: PyTree, function: str) -> dict[str, Variable]:
   """Returns a variable for each leaf of a pytree, by name; the dtypes are those that JAX gives the arrays.
 
   Numbers are trainable and integers are not. An array in the memory of the host is not copied. A leaf that only has a
@@ -61,7 +60,7 @@ def _allowed(name: str) -> str:
   return name if re.match(r"[A-Za-z0-9.]", name) else f"params{name if name[0] == '/' else '/' + name}"
 
 
-def _value(leaf: Any, where: str) -> np.ndarray:
+def _value(leaf: Leaf, where: str) -> np.ndarray:
   spec = array_spec(leaf, where)
   if isinstance(leaf, jax.ShapeDtypeStruct) or not hasattr(leaf, "__array__") and hasattr(leaf, "dtype"):
     spec = jax.eval_shape(_key_data, spec)
@@ -76,10 +75,10 @@ def _value(leaf: Any, where: str) -> np.ndarray:
   return value
 
 
-def _key_data(array: Any) -> Any:
+def _key_data(array: Array) -> Array:
   return jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array
 
 
-def _is_trainable(leaf: Any) -> bool:
+def _is_trainable(leaf: Leaf) -> bool:
   dtype = leaf.dtype if hasattr(leaf, "dtype") else np.result_type(leaf)
   return bool(jnp.issubdtype(dtype, jnp.inexact))

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from graftax.convert.errors import ConversionError
+from graftax.convert.pytrees import Leaf, PyTree
 
 __all__ = [
   "PolyShape",
@@ -18,8 +19,6 @@ __all__ = [
   "symbolic_args_specs",
   "symbolic_specs",
 ]
-
-# Any in this module: nested arguments of the caller.
 
 
 class PolyShape(tuple[int | str | EllipsisType, ...]):
@@ -52,11 +51,11 @@ ShapeSpecs = str | PolyShape | Sequence[Any] | Mapping[str, Any] | None
 
 def symbolic_specs(
   function: Callable[..., Any],
-  args: tuple[Any, ...],
-  kwargs: Mapping[str, Any],
+  args: tuple[PyTree, ...],
+  kwargs: Mapping[str, PyTree],
   polymorphic_shapes: ShapeSpecs,
   constraints: Sequence[str] = (),
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
   """Returns `(args, kwargs)` with the shapes that the specifications name.
 
   Args:
@@ -72,8 +71,8 @@ def symbolic_specs(
   Raises:
     ValueError: a specification does not fit its argument, or cannot be parsed.
   """
-  for_args: Any = polymorphic_shapes
-  for_kwargs: Any = None
+  for_args: PyTree = polymorphic_shapes
+  for_kwargs: PyTree = None
   if isinstance(polymorphic_shapes, Mapping):
     for_args, for_kwargs = _by_name(function, args, kwargs, polymorphic_shapes)
   scope = jax.export.SymbolicScope(constraints)
@@ -92,7 +91,7 @@ def symbolic_specs(
     ) from e
 
 
-def symbolic_args_specs(args: Any, shapes_specs: Any, scope: jax.export.SymbolicScope) -> Any:
+def symbolic_args_specs(args: PyTree, shapes_specs: PyTree, scope: jax.export.SymbolicScope) -> PyTree:
   """Returns `jax.ShapeDtypeStruct`s with symbolic dimensions, as `jax.export.symbolic_args_specs` does.
 
   That function refuses arguments with unknown sizes: `jax.ShapeDtypeStruct` since JAX 0.12, and other types before.
@@ -124,7 +123,7 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, scope: jax.export.Symbolic
   return jax.tree.unflatten(structure, specs)
 
 
-def _symbolic_spec(spec: Any, text: str | None, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:
+def _symbolic_spec(spec: Leaf, text: str | None, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(jax.export.symbolic_shape(text, like=spec.shape, scope=scope), spec.dtype)
 
 
@@ -132,7 +131,7 @@ def _is_none(value: Any) -> bool:
   return value is None
 
 
-def _shape_and_dtype(leaf: Any) -> Any:
+def _shape_and_dtype(leaf: Leaf) -> Leaf:
   """Returns the type of an array as JAX sees it, or a specification as it is."""
   try:
     return jax.typeof(leaf)
@@ -144,7 +143,7 @@ def _shape_and_dtype(leaf: Any) -> Any:
 
 def eval_polymorphic_shape(
   fun_jax: Callable[..., Any], *, polymorphic_shapes: ShapeSpecs = None
-) -> Callable[..., tuple[Any, Any]]:
+) -> Callable[..., tuple[PyTree, PyTree]]:
   """Returns a function that computes the shapes of results, which may depend on named dimensions.
 
   Nothing is compiled or run, as with `jax.eval_shape`.
@@ -167,7 +166,7 @@ def eval_polymorphic_shape(
     (a, c) (a, c)
   """
 
-  def evaluate(*args_specs: Any, **kwargs_specs: Any) -> tuple[Any, Any]:
+  def evaluate(*args_specs: PyTree, **kwargs_specs: PyTree) -> tuple[PyTree, PyTree]:
     args, kwargs = symbolic_specs(fun_jax, args_specs, kwargs_specs, polymorphic_shapes)
     results = jax.eval_shape(fun_jax, *args, **kwargs)
     return results, jax.tree.map(lambda result: str(result.shape), results)
@@ -186,10 +185,10 @@ def check_callable(function: Any) -> None:
 
 
 def _by_name(
-  function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], specs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+  function: Callable[..., Any], args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree], specs: Mapping[str, PyTree]
+) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
   """Returns the specifications of positional arguments and those of keyword arguments."""
-  for_args: list[Any] = []
+  for_args: list[PyTree] = []
   names = set(kwargs)
   for name, num in _positional(function, len(args)):
     names.add(name)
@@ -221,7 +220,7 @@ def _positional(function: Callable[..., Any], num: int) -> list[tuple[str, int |
   return named if len(named) == num else [*named, (rest, num - len(named))]
 
 
-def _as_text(specs: Any) -> Any:
+def _as_text(specs: PyTree) -> PyTree:
   """Returns the specifications with text in place of each `PolyShape`, and with tuples for the outermost list."""
   if isinstance(specs, list):
     specs = tuple(specs)

@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.large_constants import with_constants_as_inputs
 from graftax.convert.jax2tf.nested_structures import argument_layout, portable_structure
@@ -13,6 +15,7 @@ from graftax.convert.jax2tf.parameter_variables import parameter_variables
 from graftax.convert.jax2tf.program_assembly import ProgramAssembly
 from graftax.convert.jax2tf.traced_function import PLATFORMS, TracedFunction, trace
 from graftax.convert.program import Program
+from graftax.convert.pytrees import PyTree
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.graphdef_ir import FunctionLibrary, OpSignatures
 from graftax.ops_jax import ResourceHandle
@@ -22,22 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = ["jax_program"]
 
-# Any in this module: nested arguments, parameters and results of the caller.
-
 
 def jax_program(
   function: Callable[..., Any],
-  args: Sequence[Any] = (),
-  kwargs: Mapping[str, Any] | None = None,
+  args: Sequence[PyTree] = (),
+  kwargs: Mapping[str, PyTree] | None = None,
   *,
-  params: Any = None,
+  params: PyTree = None,
   name: str | None = None,
   gradient_order: int = 2,
   with_gradient: bool = True,
   forward_mode: bool = False,
   target: "Target | str | None" = None,
   platforms: Sequence[str] | None = None,
-  disabled_checks: Sequence[Any] = (),
+  disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
   lowering: LoweringName = "stablehlo",
 ) -> Program:
   """Returns a JAX function as a program that TensorFlow can run, or that can be written as a SavedModel.
@@ -85,7 +86,7 @@ def jax_program(
   name = name or _name_of(function)
   bound = () if params is None else (params,)
   layout = argument_layout(function, len(bound), args, kwargs or {}, name)
-  results: list[Any] = []
+  results: list[PyTree] = []
   traced = trace(_recording(function, results), (*bound, *args), kwargs, name=name)
   _refuse_captures(traced)
   variables = parameter_variables(params, traced.name) if bound else {}
@@ -128,11 +129,11 @@ def _refuse_captures(traced: TracedFunction) -> None:
     )
 
 
-def _recording(function: Callable[..., Any], results: list[Any]) -> Callable[..., Any]:
+def _recording(function: Callable[..., Any], results: list[PyTree]) -> Callable[..., Any]:
   """Returns the function; its calls add the structure of their result to `results`."""
 
   @functools.wraps(function)
-  def call(*args: Any, **kwargs: Any) -> Any:
+  def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
     result = function(*args, **kwargs)
     results.append(portable_structure(result, itertools.count()))
     return result

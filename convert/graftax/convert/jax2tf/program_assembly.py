@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 import tree
@@ -13,11 +12,10 @@ from graftax.convert.jax2tf.module_nodes import Body, function_names, identities
 from graftax.convert.jax2tf.nested_structures import LeafIndex
 from graftax.convert.jax2tf.node_forms import NodeForm, unique_name
 from graftax.convert.jax2tf.traced_function import TracedFunction
+from graftax.convert.pytrees import PyTree
 from graftax.graphdef_ir import DType, Function, Node, Parameter, PartialShape, Tensor, TensorRef, TensorSpec
 
 __all__ = ["NO_GRADIENT", "ProgramAssembly"]
-
-# Any in this module: nested arguments and results of the caller.
 
 NO_GRADIENT = (
   "The jax2tf-converted function does not support gradients. Use `with_gradient` parameter to enable gradients"
@@ -43,18 +41,18 @@ class ProgramAssembly:
 
   traced: TracedFunction
   variables: tuple[str, ...]
-  arguments: Any
-  results: Any
+  arguments: PyTree
+  results: PyTree
   form: NodeForm
-  constants: tuple[np.ndarray[Any, Any], ...] = ()
+  constants: tuple[np.ndarray, ...] = ()
 
   @functools.cached_property
-  def input_specs(self) -> Any:
+  def input_specs(self) -> PyTree:
     """Returns `(args, kwargs)` with a `TensorSpec` for each flat argument."""
     return self._with_specs(self.arguments, self._argument_specs)
 
   @functools.cached_property
-  def output_specs(self) -> Any:
+  def output_specs(self) -> PyTree:
     """Returns the nested result with a `TensorSpec` for each flat result."""
     return self._with_specs(self.results, self._result_specs)
 
@@ -136,7 +134,7 @@ class ProgramAssembly:
       *(TensorRef(constant.name) for constant in constants),
     ]
 
-  def _with_specs(self, structure: object, specs: list[TensorSpec]) -> Any:
+  def _with_specs(self, structure: object, specs: list[TensorSpec]) -> PyTree:
     return tree.map_structure(lambda leaf: specs[leaf.index] if isinstance(leaf, LeafIndex) else leaf, structure)
 
 

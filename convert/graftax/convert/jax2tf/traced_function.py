@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import PyTreeDef
+from jax.typing import DTypeLike
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import argument_names, result_names
 from graftax.convert.jax2tf.short_integers import in_whole_bytes, whole_bytes
 from graftax.convert.jax2tf.tf_calls.variable_reads import CapturedVariables
 from graftax.convert.live.variables import LiveVariable
+from graftax.convert.pytrees import Leaf, PyTree
+from graftax.ops_jax import Array
 
 # Importing these packages takes a third of a second, and only functions that are exported need them.
 if TYPE_CHECKING:
@@ -28,8 +32,6 @@ __all__ = ["PLATFORMS", "TracedFunction", "array_spec", "trace", "trace_flat"]
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 """The platforms that a module can be exported for."""
-
-# Any in this module: nested arguments and results of the caller.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,14 +63,14 @@ class TracedFunction:
   outputs: tuple[jax.ShapeDtypeStruct, ...]
   input_names: tuple[str, ...]
   output_names: tuple[str, ...]
-  in_tree: Any
-  out_tree: Any
+  in_tree: PyTreeDef
+  out_tree: PyTreeDef
   enable_x64: bool
   captured: tuple[LiveVariable, ...] = ()
   fixed: frozenset[int] = frozenset()
   _modules: "dict[Any, CallModule]" = dataclasses.field(default_factory=dict, init=False, repr=False)
 
-  def __call__(self, *args: Any) -> list[Any]:
+  def __call__(self, *args: Leaf) -> list[Leaf]:
     from jax.extend.core import jaxpr_as_fun
 
     return jaxpr_as_fun(self.jaxpr)(*args)
@@ -88,7 +90,7 @@ class TracedFunction:
     target: "Target | str | None" = None,
     *,
     platforms: Sequence[str] | None = None,
-    disabled_checks: Sequence[Any] = (),
+    disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
   ) -> "CallModule":
     """Returns the function as the attributes of an XlaCallModule node; see `export_call_module`.
 
@@ -130,10 +132,10 @@ class TracedFunction:
     num_inputs = len(self.inputs)
     function = reversible(self)
 
-    def pullback(*operands: Any) -> list[Any]:
+    def pullback(*operands: Leaf) -> list[Leaf]:
       args, cotangents = list(operands[:num_inputs]), operands[num_inputs:]
 
-      def differentiable(*moving: Any) -> list[Any]:
+      def differentiable(*moving: Leaf) -> list[Leaf]:
         given = dict(zip(inputs, moving, strict=True))
         results = function(*(given.get(i, arg) for i, arg in enumerate(args)))
         return [results[i] for i in outputs]
@@ -163,7 +165,11 @@ def _check_is_closed(gradient: TracedFunction, name: str) -> None:
 
 
 def trace(
-  function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *, name: str | None = None
+  function: Callable[..., Any],
+  args: Sequence[PyTree],
+  kwargs: Mapping[str, PyTree] | None = None,
+  *,
+  name: str | None = None,
 ) -> TracedFunction:
   """Returns a JAX function as a function of flat arrays.
 
@@ -185,9 +191,9 @@ def trace(
   names = argument_names(function, args, kwargs or {})
   specs = [array_spec(leaf, f"{name}: argument {where!r}") for leaf, where in zip(leaves, names, strict=True)]
   _check_one_scope(name, specs, names)
-  result_tree: Any = None
+  result_tree: PyTreeDef | None = None
 
-  def flat(*operands: Any) -> list[Any]:
+  def flat(*operands: Leaf) -> list[Leaf]:
     nonlocal result_tree
     wrapped = [_as_keys(operand, spec.dtype) for operand, spec in zip(operands, specs, strict=True)]
     called_args, called_kwargs = jax.tree.unflatten(in_tree, wrapped)
@@ -204,7 +210,7 @@ def trace(
     traced = trace_inputs(flat, inputs, input_names=names)
   if variables.variables:
 
-    def flat_with_variables(*operands: Any) -> list[Any]:
+    def flat_with_variables(*operands: Leaf) -> list[Leaf]:
       with variables.bound(operands[len(inputs) :]):
         return flat(*operands[: len(inputs)])
 
@@ -260,7 +266,7 @@ def array_spec(value: object, where: str = "the argument") -> jax.ShapeDtypeStru
 
 
 def trace_flat(
-  function: Callable[..., list[Any]],
+  function: Callable[..., list[Leaf]],
   inputs: Sequence[jax.ShapeDtypeStruct],
   *,
   name: str,
@@ -288,8 +294,8 @@ def trace_flat(
 
 
 def _named(
-  function: Callable[..., list[Any]], name: str, input_names: Sequence[str], source: Callable[..., Any] | None = None
-) -> Callable[..., list[Any]]:
+  function: Callable[..., list[Leaf]], name: str, input_names: Sequence[str], source: Callable[..., Any] | None = None
+) -> Callable[..., list[Leaf]]:
   """Returns the function with a name, which JAX writes into modules.
 
   Args:
@@ -299,7 +305,7 @@ def _named(
     source: the function of the caller that it runs; JAX's messages say where that is defined.
   """
 
-  def call(*args: Any) -> list[Any]:
+  def call(*args: Leaf) -> list[Leaf]:
     return function(*args)
 
   call.__name__ = call.__qualname__ = name
@@ -324,7 +330,7 @@ def _inexact(specs: Sequence[jax.ShapeDtypeStruct]) -> tuple[int, ...]:
   return tuple(i for i, spec in enumerate(specs) if jnp.issubdtype(spec.dtype, jnp.inexact))
 
 
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: Array) -> Array:
   return jnp.conj(x) if jnp.iscomplexobj(x) else x
 
 
@@ -336,7 +342,7 @@ def _physical(spec: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(data.shape, data.dtype)
 
 
-def _as_keys(operand: Any, dtype: Any) -> Any:
+def _as_keys(operand: Leaf, dtype: DTypeLike) -> Leaf:
   is_key = jnp.issubdtype(dtype, jax.dtypes.prng_key)
   if not is_key:
     return operand
@@ -345,7 +351,7 @@ def _as_keys(operand: Any, dtype: Any) -> Any:
   return jax.random.wrap_key_data(operand, impl=impls[0])
 
 
-def _without_extended_dtype(result: Any) -> Any:
+def _without_extended_dtype(result: Leaf) -> Leaf:
   dtype = getattr(result, "dtype", None)
   if dtype == jax.dtypes.float0:
     return jnp.zeros(result.shape, bool)

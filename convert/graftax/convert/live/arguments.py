@@ -7,20 +7,20 @@ import jax
 import numpy as np
 import tree
 
+from graftax.convert._tensorflow import TensorFlow, TfDType, TfFunction
 from graftax.convert.errors import ConversionError
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.nested import VariableArgument
 from graftax.graphdef_ir import TensorSpec
 
 __all__ = ["keras_arguments", "marked_argument", "traceable", "with_marked_arguments"]
 
-# Any in this module: TensorFlow ships no type information.
-
 _VARIABLE = "\0graftax variable "
 _DTYPE = "\0graftax dtype "
 
 
-def traceable(tf: Any, argument: Any) -> Any:
+def traceable(tf: TensorFlow, argument: PyTree) -> PyTree:
   """Returns a nested argument in the form that `get_concrete_function` expects.
 
   Raises:
@@ -29,7 +29,7 @@ def traceable(tf: Any, argument: Any) -> Any:
   return tree.map_structure(lambda leaf: _traceable(tf, leaf), argument)
 
 
-def with_marked_arguments(tf: Any, function: Any, arguments: Any) -> tuple[Any, Any]:
+def with_marked_arguments(tf: TensorFlow, function: TfFunction, arguments: PyTree) -> tuple[PyTree, PyTree]:
   """Returns a function that closes over some arguments of `function`, and its arguments, with marks in place of them.
 
   Each `tf.Variable` among the arguments becomes a parameter, as captured variables do. Dtypes of NumPy are closed over
@@ -42,7 +42,7 @@ def with_marked_arguments(tf: Any, function: Any, arguments: Any) -> tuple[Any, 
     arguments: `(args, kwargs)`, as `traceable` returns them.
   """
   marks: dict[int, str] = {}
-  by_mark: dict[str, Any] = {}
+  by_mark: dict[str, PyTree] = {}
   for leaf in tree.flatten(arguments):
     dtype = _dtype_argument(leaf)
     name = leaf.name if isinstance(leaf, tf.Variable) else None if dtype is None else dtype.name
@@ -54,7 +54,7 @@ def with_marked_arguments(tf: Any, function: Any, arguments: Any) -> tuple[Any, 
   if not marks:
     return function, arguments
 
-  def call(*args: Any, **kwargs: Any) -> Any:
+  def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
     args, kwargs = tree.map_structure(
       lambda leaf: by_mark.get(leaf, leaf) if isinstance(leaf, str) else leaf, (args, kwargs)
     )
@@ -65,7 +65,7 @@ def with_marked_arguments(tf: Any, function: Any, arguments: Any) -> tuple[Any, 
   return call, tree.map_structure(lambda leaf: marks.get(id(leaf), leaf), arguments)
 
 
-def marked_argument(leaf: Any) -> Any:
+def marked_argument(leaf: Leaf) -> PyTree:
   """Returns the `VariableArgument` or dtype that a leaf of a signature encodes; any other leaf as it is."""
   if isinstance(leaf, str) and leaf.startswith(_VARIABLE):
     return VariableArgument(leaf.removeprefix(_VARIABLE).partition("/")[2])
@@ -74,7 +74,7 @@ def marked_argument(leaf: Any) -> Any:
   return leaf
 
 
-def _dtype_argument(leaf: Any) -> "np.dtype[Any] | None":
+def _dtype_argument(leaf: Leaf) -> "np.dtype | None":
   """Returns the dtype that an argument such as `numpy.int32`, `jax.numpy.int32` or `numpy.dtype("int32")` is."""
   if isinstance(leaf, np.dtype):
     return leaf
@@ -84,7 +84,7 @@ def _dtype_argument(leaf: Any) -> "np.dtype[Any] | None":
   return dtype if isinstance(dtype, np.dtype) else None
 
 
-def keras_arguments(function: Any) -> tuple[Any, ...]:
+def keras_arguments(function: TfFunction) -> tuple[PyTree, ...]:
   """Returns specs of the inputs that a Keras model was built for; `()` for any other function."""
   if type(function).__module__.partition(".")[0] not in ("keras", "tf_keras") and not any(
     cls.__module__.partition(".")[0] in ("keras", "tf_keras") for cls in type(function).__mro__
@@ -94,7 +94,7 @@ def keras_arguments(function: Any) -> tuple[Any, ...]:
   return () if inputs is None else (inputs,)
 
 
-def _traceable(tf: Any, leaf: Any) -> Any:
+def _traceable(tf: TensorFlow, leaf: Leaf) -> PyTree:
   if isinstance(leaf, tf.Variable):
     return leaf
   if isinstance(leaf, tf.TypeSpec):
@@ -118,7 +118,7 @@ def _traceable(tf: Any, leaf: Any) -> Any:
   return leaf
 
 
-def _composite_spec(tf: Any, value: CompositeTensor) -> Any:
+def _composite_spec(tf: TensorFlow, value: CompositeTensor) -> Any:
   parts = [_traceable(tf, component) for component in value.components]
   match value:
     case RaggedTensor():
@@ -138,7 +138,7 @@ def _composite_spec(tf: Any, value: CompositeTensor) -> Any:
   raise AssertionError(f"internal: {type(value).__name__} is not a known composite tensor.")
 
 
-def _dtype(tf: Any, leaf: Any) -> Any:
+def _dtype(tf: TensorFlow, leaf: Leaf) -> TfDType:
   if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
     raise ConversionError(
       "convert: got a JAX PRNG key as an argument; pass jax.random.key_data(key). If "

@@ -1,9 +1,8 @@
 """Reads the captures of a ConcreteFunction: variables, constants and tables."""
 
-from typing import Any
-
 import numpy as np
 
+from graftax.convert._tensorflow import TensorFlow, TfFunction, TfTensor
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.tables import table_contents
 from graftax.convert.live.variables import LiveVariables
@@ -14,11 +13,9 @@ from graftax.graphdef_ir import DType, Function, Graph, Node
 
 __all__ = ["read_capture", "read_captures"]
 
-# Any in this module: TensorFlow ships no type information.
-
 
 def read_captures(
-  tf: Any, concrete: Any, function: Function, graph: Graph, variables: LiveVariables
+  tf: TensorFlow, concrete: TfFunction, function: Function, graph: Graph, variables: LiveVariables
 ) -> tuple[Capture, ...]:
   """Returns the captures of a ConcreteFunction, one for each of `concrete.captured_inputs`.
 
@@ -41,7 +38,7 @@ def read_captures(
 
 
 def read_capture(
-  tf: Any, tensor: Any, position: int, function: Function, graph: Graph, variables: LiveVariables
+  tf: TensorFlow, tensor: TfTensor, position: int, function: Function, graph: Graph, variables: LiveVariables
 ) -> Capture:
   """Returns the capture to which the parameter of `function` at `position` is bound; see `read_captures`."""
   if tensor.dtype not in (tf.resource, tf.variant):
@@ -49,7 +46,7 @@ def read_capture(
   return variables.find(tensor) or _resource(tf, tensor, position, function, graph, variables)
 
 
-def _constant(tf: Any, capture: Any, function: Function) -> np.ndarray:
+def _constant(tf: TensorFlow, capture: TfTensor, function: Function) -> np.ndarray:
   if not hasattr(capture, "numpy"):
     raise ConversionError(
       f"{function.name}: captures {capture.name!r}, a tensor of a function around it that is being traced, so it "
@@ -59,7 +56,7 @@ def _constant(tf: Any, capture: Any, function: Function) -> np.ndarray:
 
 
 def _resource(
-  tf: Any, capture: Any, position: int, function: Function, graph: Graph, variables: LiveVariables
+  tf: TensorFlow, capture: TfTensor, position: int, function: Function, graph: Graph, variables: LiveVariables
 ) -> Capture:
   """Returns a table with its current contents, or a variable given by its handle; JAX cannot hold other resources."""
   name = function.parameters[position].name

@@ -3,9 +3,8 @@
 import functools
 import inspect
 from collections.abc import Mapping
-from typing import Any
 
-from graftax.convert._tensorflow import import_tensorflow
+from graftax.convert._tensorflow import TfFunction, import_tensorflow
 from graftax.convert.errors import ConversionError
 from graftax.convert.gc_pause import without_garbage_collection
 from graftax.convert.live.arguments import keras_arguments, traceable, with_marked_arguments
@@ -17,11 +16,10 @@ from graftax.convert.live.tables import with_graph_tables
 from graftax.convert.live.variables import LiveVariable, LiveVariables
 from graftax.convert.options import current_options
 from graftax.convert.program import Program
+from graftax.convert.pytrees import PyTree
 from graftax.graphdef_ir import function_from_proto, graph_from_proto
 
 __all__ = ["EXPECTED", "program_from_concrete_function", "program_with_live_variables", "trace"]
-
-# Any in this module: TensorFlow ships no type information.
 
 EXPECTED = (
   "expected a tf.function, a ConcreteFunction, a function of a loaded SavedModel, a Keras model, a tf.Module with "
@@ -34,7 +32,9 @@ _PURPOSE = "Converting a TensorFlow function"
 _NAMELESS = "function"
 
 
-def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+def trace(
+  function: TfFunction, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]
+) -> tuple[TfFunction, TfFunction]:
   """Returns the ConcreteFunction of `function` for these arguments, and the function that TensorFlow traced.
 
   Args:
@@ -71,7 +71,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     return tf.function(traced).get_concrete_function(*specs, **named_specs), function
 
 
-def _check_names(concrete: Any, kwargs: Mapping[str, Any]) -> None:
+def _check_names(concrete: TfFunction, kwargs: Mapping[str, PyTree]) -> None:
   """Raises ConversionError if a ConcreteFunction has no argument of a given name, such as a misplaced option."""
   _, named = concrete.structured_input_signature
   known = {*named, *getattr(getattr(concrete, "function_type", None), "parameters", ())}
@@ -83,7 +83,7 @@ def _check_names(concrete: Any, kwargs: Mapping[str, Any]) -> None:
     )
 
 
-def _parts(function: Any) -> str:
+def _parts(function: TfFunction) -> str:
   """Returns a hint that names the `tf.function` methods of an object that cannot be called."""
   names = [
     name for name in dir(type(function)) if hasattr(getattr(type(function), name, None), "get_concrete_function")
@@ -91,7 +91,7 @@ def _parts(function: Any) -> str:
   return f" itself, but has the tf.functions {names!r}" if names else ""
 
 
-def program_from_concrete_function(concrete: Any, source: Any = None) -> Program:
+def program_from_concrete_function(concrete: TfFunction, source: TfFunction = None) -> Program:
   """Returns the `Program` of a ConcreteFunction, with the current values of its variables.
 
   Args:
@@ -105,7 +105,9 @@ def program_from_concrete_function(concrete: Any, source: Any = None) -> Program
   return with_graph_tables(import_tensorflow(_PURPOSE), program)
 
 
-def program_with_live_variables(concrete: Any, source: Any = None) -> tuple[Program, dict[str, LiveVariable]]:
+def program_with_live_variables(
+  concrete: TfFunction, source: TfFunction = None
+) -> tuple[Program, dict[str, LiveVariable]]:
   """Returns the `Program` of a ConcreteFunction, and by name its variables whose values can be read again later.
 
   Variables that nodes of the graph create, as in a restored TF1 model, are not among the latter. See
@@ -115,7 +117,7 @@ def program_with_live_variables(concrete: Any, source: Any = None) -> tuple[Prog
     return _read(concrete, source)
 
 
-def _read(concrete: Any, source: Any) -> tuple[Program, dict[str, LiveVariable]]:
+def _read(concrete: TfFunction, source: TfFunction) -> tuple[Program, dict[str, LiveVariable]]:
   tf = import_tensorflow(_PURPOSE)
   graph = graph_from_proto(concrete.graph.as_graph_def())
   function = function_from_proto(concrete.function_def, library=graph.library)
@@ -139,7 +141,7 @@ def _read(concrete: Any, source: Any) -> tuple[Program, dict[str, LiveVariable]]
   return program, variables.live
 
 
-def _python_name(concrete: Any, source: Any) -> str:
+def _python_name(concrete: TfFunction, source: TfFunction) -> str:
   name: str = concrete.name.decode() if isinstance(concrete.name, bytes) else concrete.name
   name = name.removeprefix("__inference_").rpartition("_")[0] or name
   if source is None or (name.isidentifier() and name != _NAMELESS):
@@ -149,7 +151,7 @@ def _python_name(concrete: Any, source: Any) -> str:
   return getattr(source, "__name__", type(source).__name__)
 
 
-def _doc(source: Any) -> str | None:
+def _doc(source: TfFunction) -> str | None:
   if isinstance(source, functools.partial):
     return _doc(source.func)
   if source is None or inspect.isroutine(source):

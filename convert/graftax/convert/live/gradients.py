@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from graftax.convert._tensorflow import import_gradient_registry, import_tensorflow
+from graftax.convert._tensorflow import (
+  TensorFlow,
+  TfFunction,
+  TfGraph,
+  TfTensor,
+  import_gradient_registry,
+  import_tensorflow,
+)
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.captures import read_capture
 from graftax.convert.live.variables import LiveVariables
@@ -24,8 +31,6 @@ from graftax.ops_jax import ResourceHandle
 
 __all__ = ["trace_gradients"]
 
-# Any in this module: TensorFlow ships no type information.
-
 _OP_TYPE = "_gradient_op_type"
 
 # Each gradient function may have a custom gradient. Beyond this order, gradient functions are differentiated directly.
@@ -33,7 +38,7 @@ _MAX_ORDER = 3
 
 
 def trace_gradients(
-  concrete: Any, library: FunctionLibrary, variables: LiveVariables
+  concrete: TfFunction, library: FunctionLibrary, variables: LiveVariables
 ) -> tuple[dict[str, CustomGradient], FunctionLibrary]:
   """Returns the custom gradients that the graphs of a ConcreteFunction name, and the library with their functions.
 
@@ -78,7 +83,7 @@ class _Forward:
       `tf.GradientTape` has differentiated the function, since TensorFlow then adds a copy with further results.
   """
 
-  graph: Any
+  graph: TfGraph
   definitions: tuple[Any, ...]
 
   @functools.cached_property
@@ -89,7 +94,7 @@ class _Forward:
     return {name: position for position, name in enumerate(names)}
 
 
-def _graphs(graph: Any, definition: Any) -> list[_Forward]:
+def _graphs(graph: TfGraph, definition: Any) -> list[_Forward]:
   """Returns `graph` and the graphs of all functions in its library."""
   graphs, definitions = {id(graph): graph}, {id(graph): [definition]}
   for name in graph._functions:
@@ -101,7 +106,7 @@ def _graphs(graph: Any, definition: Any) -> list[_Forward]:
   return [_Forward(graphs[key], tuple(definitions[key])) for key in graphs]
 
 
-def _is_lifted(graph: Any) -> bool:
+def _is_lifted(graph: TfGraph) -> bool:
   """Returns whether the graph contains StableHLO, which JAX differentiates after it is lifted."""
   return any(op.type == "XlaCallModule" for op in graph.get_operations())
 
@@ -116,7 +121,7 @@ def _op_type(op: Any) -> str | None:
   return name.decode()
 
 
-def _trace(tf: Any, registry: Any, op_type: str, op: Any, order: int) -> Any:
+def _trace(tf: TensorFlow, registry: Any, op_type: str, op: Any, order: int) -> TfFunction:
   """Returns the gradient function of a node as a ConcreteFunction; None if TensorFlow does not have it."""
   try:
     gradient = registry.lookup(op_type)
@@ -131,7 +136,7 @@ def _trace(tf: Any, registry: Any, op_type: str, op: Any, order: int) -> Any:
     return None  # TensorFlow cannot differentiate this gradient function (`tf.recompute_grad`)
 
 
-def _is_of_another_trace(traced: Any, forward: _Forward, graphs: Mapping[int, _Forward]) -> bool:
+def _is_of_another_trace(traced: TfFunction, forward: _Forward, graphs: Mapping[int, _Forward]) -> bool:
   """Returns whether a gradient function reads tensors of a function that is neither in the program nor encloses it.
 
   This happens if a process loads a model that it saved without gradients. The loaded copy then names the gradients of
@@ -143,12 +148,12 @@ def _is_of_another_trace(traced: Any, forward: _Forward, graphs: Mapping[int, _F
   return any(id(tensor.graph) not in known and id(tensor) not in inner for tensor in tensors)
 
 
-def _outer_graphs(graph: Any) -> Iterator[Any]:
+def _outer_graphs(graph: TfGraph) -> Iterator[TfGraph]:
   while (graph := getattr(graph, "outer_graph", None)) is not None:
     yield graph
 
 
-def _results(traced: Any) -> tuple[int | None, ...]:
+def _results(traced: TfFunction) -> tuple[int | None, ...]:
   """Returns, for each input of the node, the index of the result that is its cotangent; None if there is none."""
   results: list[int | None] = []
   for output in traced.structured_outputs:
@@ -157,8 +162,8 @@ def _results(traced: Any) -> tuple[int | None, ...]:
 
 
 def _captures(
-  tf: Any,
-  traced: Any,
+  tf: TensorFlow,
+  traced: TfFunction,
   function: Function,
   graph: Graph,
   forward: tuple[_Forward, Mapping[int, _Forward]],
@@ -187,7 +192,7 @@ def _captures(
   return tuple(captures)
 
 
-def _captured_tensor(tensor: Any, forward: _Forward, graphs: Mapping[int, _Forward]) -> CapturedTensor:
+def _captured_tensor(tensor: TfTensor, forward: _Forward, graphs: Mapping[int, _Forward]) -> CapturedTensor:
   if tensor.graph is not forward.graph:
     # If a branch of a conditional reads a tensor of the enclosing graph, the tensor is a parameter of the branch.
     inner = next((inner for outer, inner in forward.graph.captures if outer is tensor), None)
@@ -199,7 +204,7 @@ def _captured_tensor(tensor: Any, forward: _Forward, graphs: Mapping[int, _Forwa
   return CapturedTensor(*refs[0], copies=tuple(refs[1:]))
 
 
-def _ref(tensor: Any, forward: _Forward, definition: Any) -> TensorRef:
+def _ref(tensor: TfTensor, forward: _Forward, definition: Any) -> TensorRef:
   """Returns a tensor of the graph as one of a FunctionDef, which renames a node if a result has the same name."""
   for parameter, argument in zip(forward.graph.inputs, definition.signature.input_arg, strict=True):
     if parameter is tensor:

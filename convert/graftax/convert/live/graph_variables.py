@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from graftax.convert._tensorflow import TensorFlow, TfTensor
 from graftax.convert.live.variables import LiveVariables
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.variable import variable_name
@@ -13,11 +13,9 @@ from graftax.graphdef_ir import DType, Function, FunctionLibrary, Node, OpSignat
 
 __all__ = ["read_graph_variables"]
 
-# Any in this module: TensorFlow ships no type information.
-
 
 def read_graph_variables(
-  tf: Any, function: Function, library: FunctionLibrary, signatures: OpSignatures, variables: LiveVariables
+  tf: TensorFlow, function: Function, library: FunctionLibrary, signatures: OpSignatures, variables: LiveVariables
 ) -> tuple[Function, FunctionLibrary]:
   """Returns the function and its library with each variable named after its node.
 
@@ -61,7 +59,7 @@ def _named(function: Function, names: dict[str, str]) -> Function:
   return dataclasses.replace(function, nodes=tuple(nodes))
 
 
-def _value(tf: Any, node: Node, variables: LiveVariables) -> np.ndarray | None:
+def _value(tf: TensorFlow, node: Node, variables: LiveVariables) -> np.ndarray | None:
   """Returns the current value of the variable; None if it has none, or if JAX cannot hold it."""
   dtype, shape, container = node.attrs.get("dtype"), node.attrs.get("shape"), node.attrs.get("container")
   if not isinstance(dtype, DType) or dtype is DType.STRING:
@@ -73,7 +71,7 @@ def _value(tf: Any, node: Node, variables: LiveVariables) -> np.ndarray | None:
     "shared_name": variable_name(node),
   }
 
-  def read() -> Any:
+  def read() -> TfTensor:
     if node.op == "VarHandleOp":
       return tf.raw_ops.ReadVariableOp(resource=tf.raw_ops.VarHandleOp(**attrs), dtype=attrs["dtype"])
     return tf.identity(tf.raw_ops.VariableV2(**attrs))

@@ -6,18 +6,18 @@ from typing import Any
 
 import tree
 
+from graftax.convert._tensorflow import TensorFlow, TfFunction
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.arguments import marked_argument
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.composite import IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import DType, Function, PartialShape, TensorSpec
 
 __all__ = ["input_structure", "output_structure"]
 
-# Any in this module: TensorFlow ships no type information, and structures are nested structures of the caller.
 
-
-def input_structure(tf: Any, concrete: Any, source: Any, function: Function) -> InputStructure:
+def input_structure(tf: TensorFlow, concrete: TfFunction, source: TfFunction, function: Function) -> InputStructure:
   """Returns the structure of the arguments of a ConcreteFunction.
 
   Args:
@@ -41,7 +41,7 @@ def input_structure(tf: Any, concrete: Any, source: Any, function: Function) -> 
   return InputStructure(tuple(args), dict(kwargs), inspect.Signature(kinds))
 
 
-def output_structure(tf: Any, concrete: Any) -> OutputStructure:
+def output_structure(tf: TensorFlow, concrete: TfFunction) -> OutputStructure:
   """Returns the structure of the results of a ConcreteFunction.
 
   Raises:
@@ -50,7 +50,7 @@ def output_structure(tf: Any, concrete: Any) -> OutputStructure:
   return OutputStructure(_specs(tf, concrete.structured_outputs, concrete, "returns"))
 
 
-def _flat_structure(concrete: Any, function: Function) -> InputStructure:
+def _flat_structure(concrete: TfFunction, function: Function) -> InputStructure:
   """Returns the inputs of a TF1 function (old hub modules), whose tensors are passed by name, without a structure."""
   own = function.parameters[: len(function.parameters) - len(concrete.captured_inputs)]
   specs = {p.name: _spec(tensor) for p, tensor in zip(own, concrete.inputs, strict=False)}
@@ -58,11 +58,11 @@ def _flat_structure(concrete: Any, function: Function) -> InputStructure:
   return InputStructure(tuple(specs.values()), {}, inspect.Signature(kinds))
 
 
-def _specs(tf: Any, structure: Any, concrete: Any, verb: str) -> Any:
+def _specs(tf: TensorFlow, structure: PyTree, concrete: TfFunction, verb: str) -> PyTree:
   return tree.map_structure(lambda leaf: _leaf(tf, leaf, concrete, verb), _plain_containers(structure))
 
 
-def _plain_containers(structure: Any) -> Any:
+def _plain_containers(structure: PyTree) -> PyTree:
   """Returns `structure` without the wrappers that TensorFlow puts around containers assigned to a module."""
   structure = getattr(structure, "__wrapped__", structure) if _is_wrapper(structure) else structure
   if isinstance(structure, tuple) and hasattr(structure, "_fields"):
@@ -76,11 +76,11 @@ def _plain_containers(structure: Any) -> Any:
   return structure
 
 
-def _is_wrapper(structure: Any) -> bool:
+def _is_wrapper(structure: PyTree) -> bool:
   return type(structure).__module__.endswith("trackable.data_structures")
 
 
-def _leaf(tf: Any, leaf: Any, concrete: Any, verb: str) -> Any:
+def _leaf(tf: TensorFlow, leaf: Leaf, concrete: TfFunction, verb: str) -> PyTree:
   if isinstance(leaf, tf.TensorSpec | tf.Tensor):
     return _spec(leaf)
   makers: tuple[tuple[Any, Callable[[list[TensorSpec]], Any]], ...] = (
@@ -105,17 +105,17 @@ def _leaf(tf: Any, leaf: Any, concrete: Any, verb: str) -> Any:
   return marked_argument(leaf)
 
 
-def _ragged(parts: list[TensorSpec]) -> Any:
+def _ragged(parts: list[TensorSpec]) -> Leaf:
   """Returns a ragged tensor; a plain tensor if no dimension is ragged."""
   return RaggedTensor(parts[0], tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
 
-def _name(concrete: Any) -> str:
+def _name(concrete: TfFunction) -> str:
   name: str = concrete.name.decode() if isinstance(concrete.name, bytes) else concrete.name
   return name
 
 
-def _spec(leaf: Any) -> TensorSpec:
+def _spec(leaf: Leaf) -> TensorSpec:
   dims = leaf.shape.as_list() if leaf.shape.rank is not None else None
   shape = PartialShape(None if dims is None else tuple(dims))
   return TensorSpec(shape, DType(leaf.dtype.as_datatype_enum), getattr(leaf, "name", None))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from graftax.convert._tensorflow import TensorFlow, TfTensor
 from graftax.convert.program import Capture, Program
 from graftax.convert.tables.graph_tables import capture_tables, fills_of, table_capture, table_makers
 from graftax.convert.variable import variable_name
@@ -11,10 +12,8 @@ from graftax.graphdef_ir import DType, Node, PartialShape
 
 __all__ = ["table_contents", "with_graph_tables"]
 
-# Any in this module: TensorFlow ships no type information.
 
-
-def table_contents(tf: Any, handle: Any, key_type: int, value_type: int) -> tuple[np.ndarray, np.ndarray]:
+def table_contents(tf: TensorFlow, handle: TfTensor, key_type: int, value_type: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns all keys of a table and their current values.
 
   Args:
@@ -29,7 +28,7 @@ def table_contents(tf: Any, handle: Any, key_type: int, value_type: int) -> tupl
   return _dense_table_contents(tf, handle, _array(tf, keys), values)
 
 
-def with_graph_tables(tf: Any, program: Program) -> Program:
+def with_graph_tables(tf: TensorFlow, program: Program) -> Program:
   """Returns the program with captures in place of the nodes of its function that create tables.
 
   In a function of a restored TF1 model, nodes refer to tables by their `shared_name`. The capture has the current
@@ -41,7 +40,7 @@ def with_graph_tables(tf: Any, program: Program) -> Program:
   return capture_tables(program, {name: table for name, table in tables.items() if table is not None})
 
 
-def _graph_table(tf: Any, node: Node) -> Capture | None:
+def _graph_table(tf: TensorFlow, node: Node) -> Capture | None:
   """Returns the table that a node refers to; None if it is not initialized."""
   attrs = {name: _attribute(tf, value) for name, value in node.attrs.items() if not name.startswith("_")}
   attrs["shared_name"] = variable_name(node)
@@ -54,7 +53,7 @@ def _graph_table(tf: Any, node: Node) -> Capture | None:
       return None
 
 
-def _attribute(tf: Any, value: object) -> Any:
+def _attribute(tf: TensorFlow, value: object) -> Any:
   match value:
     case DType():
       return tf.as_dtype(int(value))
@@ -65,7 +64,9 @@ def _attribute(tf: Any, value: object) -> Any:
   return value
 
 
-def _dense_table_contents(tf: Any, handle: Any, keys: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray]:
+def _dense_table_contents(
+  tf: TensorFlow, handle: TfTensor, keys: np.ndarray, values: TfTensor
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns the contents of a DenseHashTable.
 
   Its export lists all buckets. Free and deleted buckets hold marker keys, and scalars are exported with shape `[1]`.
@@ -85,7 +86,7 @@ def _dense_table_contents(tf: Any, handle: Any, keys: np.ndarray, values: Any) -
   return rows, _array(tf, _find(tf, handle, rows, values))
 
 
-def _find(tf: Any, handle: Any, keys: np.ndarray, values: Any) -> Any:
+def _find(tf: TensorFlow, handle: TfTensor, keys: np.ndarray, values: TfTensor) -> TfTensor:
   """Returns the values of keys; None if the table does not accept keys of this shape."""
   shapes: tuple[Any, ...] = ((), values.shape[1:])
   for shape in shapes:
@@ -97,5 +98,5 @@ def _find(tf: Any, handle: Any, keys: np.ndarray, values: Any) -> Any:
   return None
 
 
-def _array(tf: Any, tensor: Any) -> np.ndarray:
+def _array(tf: TensorFlow, tensor: TfTensor) -> np.ndarray:
   return np.asarray(tensor.numpy(), object if tensor.dtype == tf.string else None)

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from graftax.convert._tensorflow import TensorFlow, TfDType, TfTensor
 from graftax.convert.program import UnavailableCapture
 from graftax.convert.variable import Variable
 from graftax.graphdef_ir import DType, Node
 from graftax.ops_jax import ResourceHandle
 
 __all__ = ["LiveVariable", "LiveVariables", "unique_name"]
-
-# Any in this module: TensorFlow ships no type information.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -28,11 +27,11 @@ class LiveVariable:
   """
 
   name: str
-  handle: Any
-  dtype: Any
-  variable: Any
+  handle: TfTensor
+  dtype: TfDType
+  variable: TfTensor
 
-  def tensor(self, tf: Any) -> Any:
+  def tensor(self, tf: TensorFlow) -> TfTensor:
     """Returns the current value; a gradient tape records the read if there is a `tf.Variable`."""
     if self.variable is not None:
       return tf.convert_to_tensor(self.variable)
@@ -48,7 +47,7 @@ class LiveVariables:
     live: variable name -> the variable, for those that are resources of their own.
   """
 
-  def __init__(self, tf: Any, *, skip_values: bool):
+  def __init__(self, tf: TensorFlow, *, skip_values: bool):
     """Starts without variables.
 
     Args:
@@ -57,24 +56,26 @@ class LiveVariables:
     """
     self._tf = tf
     self.skips_values = skip_values and tf.inside_function()
-    self._watched: dict[int, Any] = {}
+    self._watched: dict[int, TfTensor] = {}
     # By the id of TensorFlow's handle tensor. Each tensor is kept, so that no other one gets its id.
-    self._handles: dict[int, tuple[Any, ResourceHandle | UnavailableCapture]] = {}
+    self._handles: dict[int, tuple[TfTensor, ResourceHandle | UnavailableCapture]] = {}
     self.values: dict[str, Variable] = {}
     self.live: dict[str, LiveVariable] = {}
 
-  def watch(self, variables: Iterable[Any]) -> None:
+  def watch(self, variables: Iterable[TfTensor]) -> None:
     """Adds `tf.Variable` objects, which provide the name and `trainable` of the variables found later."""
     self._watched.update((id(variable.handle), variable) for variable in variables)
 
-  def find(self, tensor: Any) -> ResourceHandle | UnavailableCapture | None:
+  def find(self, tensor: TfTensor) -> ResourceHandle | UnavailableCapture | None:
     """Returns the handle for the handle tensor of a watched or known variable; None for other tensors."""
     if id(tensor) in self._handles:
       return self._handles[id(tensor)][1]
     variable = self._watched.get(id(tensor))
     return None if variable is None else self._add(tensor, variable.name, variable.dtype, variable)
 
-  def find_raw(self, tensor: Any, readers: Iterable[Node], name: str) -> ResourceHandle | UnavailableCapture | None:
+  def find_raw(
+    self, tensor: TfTensor, readers: Iterable[Node], name: str
+  ) -> ResourceHandle | UnavailableCapture | None:
     """Returns the handle for a handle tensor without a known `tf.Variable`; None if it is not a variable.
 
     Args:
@@ -104,7 +105,9 @@ class LiveVariables:
     self.values[unique] = Variable(value, f"{name}:0")
     return unique
 
-  def _add(self, tensor: Any, name: str, dtype: Any, variable: Any) -> ResourceHandle | UnavailableCapture:
+  def _add(
+    self, tensor: TfTensor, name: str, dtype: TfDType, variable: TfTensor
+  ) -> ResourceHandle | UnavailableCapture:
     handle: ResourceHandle | UnavailableCapture
     if dtype == self._tf.string:
       handle = UnavailableCapture(f"variable {name!r} holds strings")
@@ -116,7 +119,7 @@ class LiveVariables:
     self._handles[id(tensor)] = tensor, handle
     return handle
 
-  def _value(self, tensor: Any, dtype: Any, variable: Any) -> np.ndarray:
+  def _value(self, tensor: TfTensor, dtype: TfDType, variable: TfTensor) -> np.ndarray:
     if self.skips_values and variable is not None:
       return np.broadcast_to(np.zeros((), dtype.as_numpy_dtype), variable.shape.as_list())
     with self._tf.init_scope():

@@ -6,16 +6,15 @@ from typing import Any
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.modules.variables import call, initial_values, refuse_trained, variable_specs
+from graftax.convert.pytrees import PyTree
 from graftax.graphdef_ir import optional_library
 from graftax.ops_jax import Value
 
 __all__ = ["equinox_module"]
 
-# Any in this module: the caller's arguments and results, and objects of equinox.
-
 
 def equinox_module(
-  fn: AnnotatedFunction, params: Mapping[str, Any], eval_fn: AnnotatedFunction | None = None
+  fn: AnnotatedFunction, params: Mapping[str, Value], eval_fn: AnnotatedFunction | None = None
 ) -> tuple[Any, Any]:
   """Returns a converted function as an `equinox.Module`, and its `eqx.nn.State`.
 
@@ -58,7 +57,7 @@ def _module_class() -> tuple[Any, Any]:
     fn: AnnotatedFunction = eqx.field(static=True)
     eval_fn: AnnotatedFunction = eqx.field(static=True)
 
-    def __init__(self, fn: AnnotatedFunction, params: Mapping[str, Any], eval_fn: AnnotatedFunction | None):
+    def __init__(self, fn: AnnotatedFunction, params: Mapping[str, Value], eval_fn: AnnotatedFunction | None):
       specs = variable_specs(fn, eval_fn)
       values = initial_values(specs, params)
       self.params = {name: value for name, value in values.items() if specs[name].trainable}
@@ -67,7 +66,7 @@ def _module_class() -> tuple[Any, Any]:
       self.fn = fn
       self.eval_fn = fn if eval_fn is None else eval_fn
 
-    def __call__(self, state: eqx.nn.State, /, *args: Any, **kwargs: Any) -> tuple[Any, eqx.nn.State]:
+    def __call__(self, state: eqx.nn.State, /, *args: PyTree, **kwargs: PyTree) -> tuple[PyTree, eqx.nn.State]:
       rest = state.get(self.rest)
       outputs, assigned = call(self.eval_fn if self.inference else self.fn, {**self.params, **rest}, args, kwargs)
       refuse_trained(self.fn.name, assigned, self.params)

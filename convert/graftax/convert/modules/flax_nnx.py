@@ -6,15 +6,14 @@ from typing import Any
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.modules.variables import call, initial_values, variable_specs
+from graftax.convert.pytrees import PyTree
 from graftax.graphdef_ir import optional_library
 from graftax.ops_jax import Value
 
 __all__ = ["nnx_module"]
 
-# Any in this module: the caller's arguments and results, and objects of flax.
 
-
-def nnx_module(fn: AnnotatedFunction, params: Mapping[str, Any], eval_fn: AnnotatedFunction | None = None) -> Any:
+def nnx_module(fn: AnnotatedFunction, params: Mapping[str, Value], eval_fn: AnnotatedFunction | None = None) -> Any:
   """Returns a converted function as a `flax.nnx.Module`.
 
   Its attribute `variables` maps names to an `nnx.Param` if TensorFlow trains the variable, otherwise to an
@@ -47,7 +46,7 @@ def _module_class() -> Any:
     from flax import nnx
 
   class ConvertedFunction(nnx.Module):
-    def __init__(self, fn: AnnotatedFunction, params: Mapping[str, Any], eval_fn: AnnotatedFunction | None):
+    def __init__(self, fn: AnnotatedFunction, params: Mapping[str, Value], eval_fn: AnnotatedFunction | None):
       specs = variable_specs(fn, eval_fn)
       kinds = {True: nnx.Param, False: nnx.BatchStat}
       values = initial_values(specs, params)
@@ -56,7 +55,7 @@ def _module_class() -> Any:
       self.eval_fn = fn if eval_fn is None else eval_fn
       self.deterministic = False  # set by `train` and `eval`
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
       values = self.variable_values()
       outputs, assigned = call(self.eval_fn if self.deterministic else self.fn, values, args, kwargs)
       for name, value in assigned.items():

@@ -6,14 +6,14 @@ from typing import Any
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.modules.variables import call, initial_values, refuse_trained, variable_specs
+from graftax.convert.pytrees import PyTree
 from graftax.graphdef_ir import optional_library
+from graftax.ops_jax import Value
 
 __all__ = ["haiku_module"]
 
-# Any in this module: the caller's arguments and results, and objects of haiku.
 
-
-def haiku_module(fn: AnnotatedFunction, params: Mapping[str, Any], name: str | None = None) -> Any:
+def haiku_module(fn: AnnotatedFunction, params: Mapping[str, Value], name: str | None = None) -> Any:
   """Returns a converted function as a `haiku.Module`, to be called inside of `hk.transform_with_state`.
 
   The variables that TensorFlow trains are parameters, and all others are state. If the transformed function is called
@@ -50,13 +50,13 @@ def _module_class() -> Any:
     import haiku as hk
 
   class ConvertedFunction(hk.Module):
-    def __init__(self, fn: AnnotatedFunction, params: Mapping[str, Any], name: str | None):
+    def __init__(self, fn: AnnotatedFunction, params: Mapping[str, Value], name: str | None):
       super().__init__(name=name)
       self._fn = fn
       self._specs = variable_specs(fn)
       self._initial = partial(initial_values, params=params)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
       values = {}
       for name, spec in self._specs.items():
         get = hk.get_parameter if spec.trainable else hk.get_state

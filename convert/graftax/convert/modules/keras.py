@@ -9,20 +9,20 @@ import jax
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ParameterError
 from graftax.convert.modules.variables import call, initial_values, variable_specs
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.graphdef_ir import LibraryNotFoundError, optional_library
+from graftax.ops_jax import Value
 
 __all__ = ["keras_layer"]
-
-# Any in this module: the caller's arguments and results, and objects of Keras.
 
 
 def keras_layer(
   fn: AnnotatedFunction,
-  params: Mapping[str, Any],
+  params: Mapping[str, Value],
   eval_fn: AnnotatedFunction | None = None,
   *,
   seed: int | None = None,
-  **kwargs: Any,
+  **kwargs: PyTree,
 ) -> Any:
   """Returns a converted function as a `keras.Layer`. Keras must run on JAX: set `KERAS_BACKEND=jax`.
 
@@ -62,12 +62,12 @@ def _layer_class() -> Any:
 
   class ConvertedFunction(keras.layers.Layer):
     def __init__(
-      self, fn: AnnotatedFunction, eval_fn: AnnotatedFunction | None, seed: int | None, **kwargs: Any
+      self, fn: AnnotatedFunction, eval_fn: AnnotatedFunction | None, seed: int | None, **kwargs: PyTree
     ) -> None:
       super().__init__(**kwargs)
       self.fn = fn
       self.eval_fn = fn if eval_fn is None else eval_fn
-      self.weights_by_name: dict[str, Any] = {}
+      self.weights_by_name: dict[str, Leaf] = {}
       self.seed_generator = None if seed is None else keras.random.SeedGenerator(seed)
 
     def add_variable(self, name: str, value: object, *, trainable: bool) -> None:
@@ -84,7 +84,7 @@ def _layer_class() -> Any:
         autocast=False,
       )
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: PyTree, training: bool | None = None) -> PyTree:
       fn = self.fn if training else self.eval_fn
       args, kwargs = _arguments(fn, inputs)
       if self.seed_generator is not None:
@@ -94,14 +94,14 @@ def _layer_class() -> Any:
         self.weights_by_name[name].assign(value)
       return outputs
 
-    def variable_values(self) -> dict[str, Any]:
+    def variable_values(self) -> dict[str, Value]:
       """Returns variable name -> value, as `SavedModel.save` takes them."""
       return {name: weight.value for name, weight in self.weights_by_name.items()}
 
   return ConvertedFunction
 
 
-def _arguments(fn: AnnotatedFunction, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(fn: AnnotatedFunction, inputs: PyTree) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
   if isinstance(inputs, Mapping):
     return (), dict(inputs)
   if isinstance(inputs, tuple | list):

@@ -1,21 +1,19 @@
 """What the modules of all libraries do with a converted function: initial values, and calls."""
 
 from collections.abc import Container, Mapping
-from typing import Any
 
 import numpy as np
 import tree
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ParameterError, VariableWriteError
+from graftax.convert.pytrees import PyTree
 from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import is_spec
 from graftax.convert.variable import VariableSpec
 from graftax.ops_jax import Value, to_jax_exactly
 
 __all__ = ["call", "initial_values", "refuse_trained", "variable_specs"]
-
-# Any in this module: the caller's arguments and results.
 
 
 def variable_specs(*functions: AnnotatedFunction | None) -> dict[str, VariableSpec]:
@@ -34,7 +32,7 @@ def variable_specs(*functions: AnnotatedFunction | None) -> dict[str, VariableSp
   return specs
 
 
-def initial_values(specs: Mapping[str, VariableSpec], params: Mapping[str, Any]) -> dict[str, Value]:
+def initial_values(specs: Mapping[str, VariableSpec], params: Mapping[str, Value]) -> dict[str, Value]:
   """Returns the values of variables as JAX holds them, without loss of integers.
 
   Raises:
@@ -53,8 +51,8 @@ def initial_values(specs: Mapping[str, VariableSpec], params: Mapping[str, Any])
 
 
 def call(
-  fn: AnnotatedFunction, values: Mapping[str, Value], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Any, dict[str, Value]]:
+  fn: AnnotatedFunction, values: Mapping[str, Value], args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]
+) -> tuple[PyTree, dict[str, Value]]:
   """Returns the outputs of a call, and the values that it assigned by the names of their variables.
 
   Arguments that the conversion fixed, such as `training=True`, may be left out, so that one call fits both traces.
@@ -64,7 +62,9 @@ def call(
   return outputs, {name: value for name, value in new.items() if value is not given[name]}
 
 
-def _fixed_arguments(fn: AnnotatedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _fixed_arguments(
+  fn: AnnotatedFunction, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]
+) -> dict[str, PyTree]:
   """Returns the values that the conversion fixed for arguments that a call leaves out."""
   given = {name: value for name, value in kwargs.items() if name != fn.rng_name}
   try:

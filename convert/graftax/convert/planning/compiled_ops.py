@@ -9,7 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.convert._tensorflow import import_kernel_registry, import_tensorflow, outside_of_graphs
+from graftax.convert._tensorflow import (
+  TensorFlow,
+  TfTensor,
+  import_kernel_registry,
+  import_tensorflow,
+  outside_of_graphs,
+)
 from graftax.graphdef_ir import (
   DType,
   FunctionLibrary,
@@ -21,11 +27,9 @@ from graftax.graphdef_ir import (
   referenced_functions,
 )
 from graftax.graphdef_ir.errors import GraphError
-from graftax.ops_jax import InputParameter, Lowering, MissingOp, UnsupportedOpError, is_known
+from graftax.ops_jax import Array, InputParameter, Lowering, MissingOp, UnsupportedOpError, Value, is_known
 
 __all__ = ["compiled_lowering", "obstacle"]
-
-# Any in this module: TensorFlow ships no type information, and arrays may be tracers.
 
 _PURPOSE = "fallback='tensorflow'"
 
@@ -77,7 +81,7 @@ class _CompiledOp:
     self._graph = _OneNode(node, signature)
     self._lifted: dict[Any, Callable[..., Sequence[Any]]] = {}
 
-  def __call__(self, *inputs: Any) -> Any:
+  def __call__(self, *inputs: Value) -> Value:
     flat = [tensor for value in inputs for tensor in (value if isinstance(value, list | tuple) else [value])]
     constants = {i: np.asarray(value) for i, value in enumerate(flat) if is_known(value)}
     arrays = [value for i, value in enumerate(flat) if i not in constants]
@@ -93,7 +97,7 @@ class _CompiledOp:
     results = tuple(self._lifted[key](*arrays))
     return results[0] if len(results) == 1 else results
 
-  def _check_shapes(self, arrays: Sequence[Any]) -> None:
+  def _check_shapes(self, arrays: Sequence[Array]) -> None:
     symbolic = [list(array.shape) for array in arrays if not all(isinstance(dim, int) for dim in array.shape)]
     if symbolic:
       raise UnsupportedOpError(
@@ -140,7 +144,7 @@ class _OneNode:
         ops=[MissingOp(self.node.op, (), reason, f"@graftax.ops_jax.register({self.node.op!r})")],
       ) from e
 
-  def _in_tensorflow(self, tf: Any, constants: dict[int, np.ndarray]) -> Callable[..., list[Any]]:
+  def _in_tensorflow(self, tf: TensorFlow, constants: dict[int, np.ndarray]) -> Callable[..., list[TfTensor]]:
     """Returns a TensorFlow function of the inputs that are not constants, with results of dtypes that JAX has."""
     attrs = {name: value for name, value in self.node.attrs.items() if not name.startswith("_")}
     dtypes = [tf.as_dtype(int(dtype)) for dtype in self.signature.input_types(attrs)]
@@ -152,7 +156,7 @@ class _OneNode:
     graph_def.node.add().ParseFromString(node_to_proto(node).SerializeToString())
     outputs = [f"node:{i}" for i in range(self.signature.num_outputs(attrs))]
 
-    def run(*tensors: Any) -> list[Any]:
+    def run(*tensors: TfTensor) -> list[TfTensor]:
       rest = iter(tensors)
       given = [tf.constant(constants[i]) if i in constants else next(rest) for i in range(len(dtypes))]
       # Floats may be narrower than the graph declares, such as bfloat16 parameters, and 64-bit types may be off.
@@ -163,7 +167,7 @@ class _OneNode:
     return run
 
 
-def _compiled_hlo(tf: Any, function: Callable[..., Any], specs: Sequence[jax.ShapeDtypeStruct]) -> bytes:
+def _compiled_hlo(tf: TensorFlow, function: Callable[..., Any], specs: Sequence[jax.ShapeDtypeStruct]) -> bytes:
   """Returns the HLO to which TensorFlow compiles a function, as a serialized `HloModuleProto`."""
   compiled = tf.function(function, autograph=False, jit_compile=True)
   compiler_ir = compiled.experimental_get_compiler_ir(*(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs))
@@ -194,5 +198,5 @@ def _is_number(dtype: DType) -> bool:
   return dtype not in (DType.STRING, DType.RESOURCE, DType.VARIANT)
 
 
-def _spelled(shape: Sequence[Any]) -> str:
+def _spelled(shape: Sequence[object]) -> str:
   return f"[{', '.join(map(str, shape))}]"

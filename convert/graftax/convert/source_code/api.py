@@ -14,6 +14,7 @@ from jax.extend.core import InconclusiveDimensionOperation
 from graftax.convert.errors import InputError
 from graftax.convert.host_split.host_calls import HostParts, OpenSizes, examined_arrays, host_parts
 from graftax.convert.host_split.split import Split
+from graftax.convert.pytrees import PyTree
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Scopes, WrittenFunction, grouped
@@ -32,10 +33,9 @@ from graftax.convert.source_code.traced_program import TracedProgram, named_cons
 from graftax.convert.source_code.variants import join_variants
 from graftax.convert.source_code.writing import ParameterTree, write_module
 from graftax.graphdef_ir import GraftaxError
+from graftax.ops_jax import Value
 
 __all__ = ["Source", "to_source"]
-
-# Any in this module: pytrees of arguments and results.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,21 +62,21 @@ class Source:
   host: HostParts | None = None
   run: str = ""
 
-  def parameters(self, values: Mapping[str, Any] | None = None) -> Any:
+  def parameters(self, values: Mapping[str, Value] | None = None) -> PyTree:
     """Returns parameters for the function in the text, or for the class.
 
     Args:
       values: those of the original function. It may be left out if that has none.
     """
 
-    def nested(tree: ParameterTree) -> Any:
+    def nested(tree: ParameterTree) -> PyTree:
       if isinstance(tree, dict):
         return {key: nested(inner) for key, inner in tree.items()}
       if isinstance(tree, list):
         return [nested(inner) for inner in tree]
       if tree[0] in self._frozen:
         return self._frozen[tree[0]]
-      found: Any = values
+      found: PyTree = values
       for key in tree:
         found = found[int(key)] if isinstance(found, list | tuple) else found[key]
       return found
@@ -93,11 +93,11 @@ class Source:
 
 def to_source(
   fn: Callable[..., Any] | Split,
-  *example_args: Any,
+  *example_args: PyTree,
   style: Literal["jax", "nnx"] = "jax",
   name: str = "model",
   host: Literal["graftax"] | None = None,
-  **example_kwargs: Any,
+  **example_kwargs: PyTree,
 ) -> Source:
   """Returns a JAX function as Python that imports only jax and numpy, and flax if modules are asked for.
 
@@ -175,7 +175,9 @@ def to_source(
     ) from e
 
 
-def _split_source(split: Split, args: Sequence[Any], kwargs: Mapping[str, Any], name: str, is_module: bool) -> Source:
+def _split_source(
+  split: Split, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], name: str, is_module: bool
+) -> Source:
   """Returns the source of a split program. Sizes that cannot be open are those of the examples."""
   rng_name = split.head.inputs.free_name("rng")
   keys = {"rng": kwargs[rng_name]} if rng_name in kwargs else {}

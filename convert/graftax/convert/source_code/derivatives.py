@@ -7,13 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
 from graftax.xla_call_module import lax_extras
 
 __all__ = ["TracedRule", "has_derivative", "is_nearly_own", "is_stored", "primal", "trace"]
-
-# Any in this module: jaxprs, their variables and parameters of primitives, which JAX does not type.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,44 +38,45 @@ class TracedRule:
 _LINEAR_CALL = "graftax_linear_call"
 
 
-def is_stored(equation: Any) -> bool:
+def is_stored(equation: JaxprEqn) -> bool:
   """Returns whether an equation calls a function whose gradient is stored in an artifact."""
   if equation.primitive.name == _LINEAR_CALL:
     return True
   if equation.primitive.name not in ("custom_jvp_call", "graftax_call_with_tangents"):
     return False
   inputs, specs = _inputs(equation)
-  moving = tuple(_is_inexact(v.aval) for v in inputs)
-  closed = _jvp(_function(equation, inputs), specs, moving, tuple(_is_inexact(v.aval) for v in equation.outvars))
+  moving = tuple(is_inexact(v.aval) for v in inputs)
+  closed = _jvp(_function(equation, inputs), specs, moving, tuple(is_inexact(v.aval) for v in equation.outvars))
   return any(e.primitive.name == _LINEAR_CALL for e in closed.jaxpr.eqns)
 
 
-def is_nearly_own(equation: Any) -> bool:
+def is_nearly_own(equation: JaxprEqn) -> bool:
   """Returns whether JAX's derivative of a function with a rule differs from the rule in the direction of 0 only."""
   return lax_extras.keeps_zero_tangents(equation)
 
 
-def primal(equation: Any) -> ClosedJaxpr:
+def primal(equation: JaxprEqn) -> ClosedJaxpr:
   """Returns the function that such an equation calls, without its rule. Literals are not among its arguments."""
   inputs, specs = _inputs(equation)
   return jax.make_jaxpr(_primal(equation, inputs))(*specs)
 
 
-def _inputs(equation: Any) -> tuple[list[Any], list[jax.ShapeDtypeStruct]]:
+def _inputs(equation: JaxprEqn) -> tuple[list[Var], list[jax.ShapeDtypeStruct]]:
   inputs = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, Literal)))
-  return inputs, [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
+  avals: list[Any] = [v.aval for v in inputs]  # the class that JAX declares for them has no shape and no dtype
+  return inputs, [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
 
 
-def has_derivative(equation: Any) -> bool:
+def has_derivative(equation: JaxprEqn) -> bool:
   """Returns whether a function takes and returns floating-point numbers, so that its rule says something."""
-  return any(_is_inexact(v.aval) for v in equation.invars) and any(_is_inexact(v.aval) for v in equation.outvars)
+  return any(is_inexact(v.aval) for v in equation.invars) and any(is_inexact(v.aval) for v in equation.outvars)
 
 
-def trace(equation: Any, kind: str) -> TracedRule:
+def trace(equation: JaxprEqn, kind: str) -> TracedRule:
   """Returns the rule of an equation that calls a function with a derivative of its own."""
   inputs, specs = _inputs(equation)
-  moving = tuple(_is_inexact(v.aval) for v in inputs)
-  results_moving = tuple(_is_inexact(v.aval) for v in equation.outvars)
+  moving = tuple(is_inexact(v.aval) for v in inputs)
+  results_moving = tuple(is_inexact(v.aval) for v in equation.outvars)
   params = equation.params
   whole = _function(equation, inputs)
   closed = primal(equation)
@@ -92,7 +91,7 @@ def trace(equation: Any, kind: str) -> TracedRule:
   return TracedRule(key, name, closed, jaxprs, num_residuals, moving, results_moving)
 
 
-def _function(equation: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+def _function(equation: JaxprEqn, inputs: Sequence[Var]) -> Callable[..., Any]:
   """Returns the function that is one equation."""
   jaxpr = equation.params.get("call_jaxpr", equation.params.get("jaxpr"))
   debug = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
@@ -102,12 +101,12 @@ def _function(equation: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
   return jaxpr_as_fun(ClosedJaxpr(one, ()))
 
 
-def _primal(equation: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+def _primal(equation: JaxprEqn, inputs: Sequence[Var]) -> Callable[..., Any]:
   params = equation.params
   if "forward" in params:
     run = params["forward"]
   else:
-    jaxpr = params.get("call_jaxpr", params.get("jaxpr"))
+    jaxpr: Any = params.get("call_jaxpr", params.get("jaxpr"))
     run = jaxpr_as_fun(jaxpr if hasattr(jaxpr, "consts") and hasattr(jaxpr, "jaxpr") else ClosedJaxpr(jaxpr, ()))
 
   def call(*arrays: jax.Array) -> Any:
@@ -118,7 +117,10 @@ def _primal(equation: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
 
 
 def _jvp(
-  function: Callable[..., Any], specs: Sequence[Any], moving: Sequence[bool], results_moving: Sequence[bool]
+  function: Callable[..., Any],
+  specs: Sequence[jax.ShapeDtypeStruct],
+  moving: Sequence[bool],
+  results_moving: Sequence[bool],
 ) -> ClosedJaxpr:
   """Returns the rule as a function of primals and tangents of the arguments that have some."""
 
@@ -130,7 +132,10 @@ def _jvp(
 
 
 def _vjp(
-  function: Callable[..., Any], specs: Sequence[Any], moving: Sequence[bool], results_moving: Sequence[bool]
+  function: Callable[..., Any],
+  specs: Sequence[jax.ShapeDtypeStruct],
+  moving: Sequence[bool],
+  results_moving: Sequence[bool],
 ) -> tuple[dict[str, ClosedJaxpr], int]:
   def some(primals: Sequence[jax.Array]) -> Callable[..., Any]:
     def call(*moved: jax.Array) -> Any:
@@ -165,5 +170,6 @@ def _with_float0(
   return tuple(next(given) if m else np.zeros(p.shape, jax.dtypes.float0) for p, m in zip(primals, moving, strict=True))
 
 
-def _is_inexact(aval: Any) -> bool:
+def is_inexact(aval: Any) -> bool:
+  """Returns whether an abstract value is of floating-point or complex numbers."""
   return bool(jnp.issubdtype(aval.dtype, np.inexact))

@@ -2,21 +2,19 @@
 
 import ast
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
+from graftax.convert.pytrees import PyTree
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import WrittenFunction
 from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Value
-from graftax.convert.source_code.traced_program import Leaf, TracedProgram
+from graftax.convert.source_code.traced_program import LeafExpression, TracedProgram
 
 __all__ = ["outermost"]
-
-# Any in this module: pytrees of results.
 
 
 def outermost(
@@ -65,9 +63,9 @@ def _result(program: TracedProgram, printed: Printed) -> None:
     last.value = ast.Tuple([last.value, new])
 
 
-def _expression(tree: Any) -> ast.expr:
+def _expression(tree: PyTree) -> ast.expr:
   """Returns the expression of a result."""
-  if isinstance(tree, Leaf):
+  if isinstance(tree, LeafExpression):
     return tree.tree
   if tree is None:
     return ast.Constant(None)

@@ -26,8 +26,6 @@ __all__ = [
   "uses",
 ]
 
-# Any in this module: JAX does not type symbolic dimensions, extended dtypes and parameters of primitives.
-
 INSTANCE = "§"
 """Stands in a scope before the number of a call, so that calls of one function are scopes of their own."""
 ASSIGN = "assign"

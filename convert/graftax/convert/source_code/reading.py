@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var, jaxpr_as_fun
 from jax.extend.core import Literal as JaxLiteral
 
 from graftax.convert.source_code import derivatives
@@ -18,8 +18,6 @@ from graftax.convert.source_code.simplifying import simplify
 from graftax.xla_call_module import lax_extras
 
 __all__ = ["Reader", "read"]
-
-# Any in this module: jaxprs, their variables and parameters of primitives, which JAX does not type.
 
 # Calls whose function is compiled, differentiated or named by itself, and means no other numbers.
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
@@ -82,7 +80,7 @@ class Reader:
 
   def block(self, closed: ClosedJaxpr, inputs: Sequence[Operand], scope: tuple[str, ...]) -> Block:
     """Returns a closed jaxpr as a block, with these operands for its inputs."""
-    env: dict[Any, Operand] = {}
+    env: dict[Var, Operand] = {}
     equations: list[Equation] = []
     for variable, constant in zip(closed.jaxpr.constvars, closed.consts, strict=True):
       env[variable] = self._constant(constant, equations)
@@ -91,11 +89,11 @@ class Reader:
     return Block([value for value in inputs if isinstance(value, Value)], equations, results)
 
   def _equations(
-    self, jaxpr: Jaxpr, env: dict[Any, Operand], scope: tuple[str, ...], into: list[Equation]
+    self, jaxpr: Jaxpr, env: dict[Var, Operand], scope: tuple[str, ...], into: list[Equation]
   ) -> list[Operand]:
     """Appends the equations of a jaxpr, and returns its results."""
 
-    def read(atom: Any) -> Operand:
+    def read(atom: Var | JaxLiteral) -> Operand:
       return self._constant(atom.val, into, atom.aval) if isinstance(atom, JaxLiteral) else env[atom]
 
     for equation in jaxpr.eqns:
@@ -130,7 +128,9 @@ class Reader:
       into.append(self._equation(equation, operands, outputs, path))
     return [read(atom) for atom in jaxpr.outvars]
 
-  def _equation(self, equation: Any, operands: list[Operand], outputs: list[Value], path: tuple[str, ...]) -> Equation:
+  def _equation(
+    self, equation: JaxprEqn, operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
+  ) -> Equation:
     name, params = equation.primitive.name, dict(equation.params)
     if is_callback(name):
       # Of a rule of derivatives: `check_callbacks` has listed those of the program.
@@ -165,7 +165,7 @@ class Reader:
     # Sums of cotangents are sums.
     return Equation("add" if name == "add_any" else name, operands, outputs, _normal(name, params), {}, path)
 
-  def _closing(self, jaxpr: Any, operands: Sequence[Operand], path: tuple[str, ...]) -> Block:
+  def _closing(self, jaxpr: ClosedJaxpr, operands: Sequence[Operand], path: tuple[str, ...]) -> Block:
     """Returns a block without inputs, which reads the operands where it is."""
     block = self.block(_closed(jaxpr), operands, path)
     block.inputs = []
@@ -231,12 +231,12 @@ class Reader:
       del bodies["transpose_solve"]
     return Equation("custom_linear_solve", operands[start:], outputs, settings, bodies, path)
 
-  def _is_stored(self, equation: Any) -> bool:
+  def _is_stored(self, equation: JaxprEqn) -> bool:
     if id(equation) not in self._stored:
       self._stored[id(equation)] = (equation, derivatives.is_stored(equation))
     return self._stored[id(equation)][1]
 
-  def _rule(self, equation: Any, kind: str) -> Rule:
+  def _rule(self, equation: JaxprEqn, kind: str) -> Rule:
     if id(equation) in self._known:
       return self._known[id(equation)][1]
     traced = derivatives.trace(equation, kind)
@@ -330,13 +330,13 @@ def _made(array: np.ndarray) -> Equation | None:
   return None
 
 
-def _expanded(equation: Any) -> ClosedJaxpr | None:
+def _expanded(equation: JaxprEqn) -> ClosedJaxpr | None:
   """Returns the program of a primitive that JAX expands before lowering; None if it has a function or a derivative."""
   primitive = equation.params["_prim"]
   arrays, *_ = primitive.in_avals
   if type(primitive).__name__ == "SearchSorted" and len(arrays.shape) == 1:
     return None
-  if any(jnp.issubdtype(variable.aval.dtype, np.inexact) for variable in equation.outvars):
+  if any(derivatives.is_inexact(variable.aval) for variable in equation.outvars):
     return None
   leaves, tree = jax.tree.flatten(primitive.in_avals)
 
@@ -346,7 +346,7 @@ def _expanded(equation: Any) -> ClosedJaxpr | None:
   return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves])
 
 
-def _refused(equation: Any) -> str | None:
+def _refused(equation: JaxprEqn) -> str | None:
   """Returns what an equation is in JAX's public functions and what to do instead, if no source is written for it."""
   name, params = equation.primitive.name, equation.params
   if name == "call_hi_primitive" and type(params.get("_prim")).__name__ == "CustomRoot":
@@ -357,18 +357,18 @@ def _refused(equation: Any) -> str | None:
   return None
 
 
-def _puts_nowhere(equation: Any) -> bool:
+def _puts_nowhere(equation: JaxprEqn) -> bool:
   """Returns whether an equation is a `jax.device_put` that names no device, as those in `jax.scipy.sparse.linalg`."""
   return equation.primitive.name == "device_put" and all(place is None for place in equation.params["devices"])
 
 
-def _distinct(equation: Any, operands: Sequence[Operand]) -> list[Operand]:
+def _distinct(equation: JaxprEqn, operands: Sequence[Operand]) -> list[Operand]:
   """Returns the operands without literals and without repetitions."""
   distinct = dict.fromkeys(v for v in equation.invars if not isinstance(v, JaxLiteral))
   return [operands[equation.invars.index(v)] for v in distinct]
 
 
-def _closed(jaxpr: Any) -> ClosedJaxpr:
+def _closed(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
   return jaxpr if hasattr(jaxpr, "jaxpr") and hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
 
 

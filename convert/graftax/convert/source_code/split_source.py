@@ -15,12 +15,13 @@ from graftax.convert.errors import InputError
 from graftax.convert.host_split.carriers import KnownArray
 from graftax.convert.host_split.host_calls import HostArray, HostParts, host_nodes
 from graftax.convert.host_split.split import Split
+from graftax.convert.pytrees import Leaf
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.naming import unique
+from graftax.convert.source_code.program import Dim
+from graftax.ops_jax import Value
 
 __all__ = ["array_specs", "host_error", "numeric_part", "with_host_calls"]
-
-# Any in this module: parameters and results are pytrees.
 
 _HELD = ("params", "constants")
 # Of the function that calls graftax.
@@ -71,14 +72,16 @@ def array_specs(arrays: Sequence[HostArray], scope: export.SymbolicScope) -> lis
   ]
 
 
-def _symbolic(sizes: Sequence[int | str], scope: export.SymbolicScope) -> tuple[Any, ...]:
+def _symbolic(sizes: Sequence[int | str], scope: export.SymbolicScope) -> tuple[Dim, ...]:
   return tuple(export.symbolic_shape(", ".join(map(str, sizes)), scope=scope))
 
 
 def numeric_part(split: Split, parts: HostParts, scope: export.SymbolicScope) -> Callable[..., Any]:
   """Returns the numeric part as a function of parameters and arrays, with named results and new parameters."""
 
-  def function(params: Mapping[str, Any], *tensors: Any, rng: Any = None) -> tuple[dict[str, Any], Any]:
+  def function(
+    params: Mapping[str, Value], *tensors: Leaf, rng: Leaf = None
+  ) -> tuple[dict[str, Leaf], dict[str, Value]]:
     given = iter(tensors)
     values = [next(given) if array.value is None else _known(array, scope) for array in parts.arrays]
     results, new_params = split.body(params, *values, rng=rng)

@@ -11,19 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.convert.pytrees import KeyPath, Leaf, PyTree
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.naming import identifier, unique
 from graftax.convert.source_code.nnx.state import assign, kind_of
 from graftax.convert.source_code.program import Block, Operand, Value
 from graftax.convert.source_code.reading import Reader, read
 
-__all__ = ["Leaf", "TracedProgram", "named_constants"]
-
-# Any in this module: pytrees of arguments and results.
+__all__ = ["LeafExpression", "TracedProgram", "named_constants"]
 
 
 @dataclasses.dataclass(eq=False, slots=True)
-class Leaf:
+class LeafExpression:
   """The expression of an array in a nested result: a leaf, which expressions that JAX knows as pytrees are not."""
 
   tree: ast.expr
@@ -32,14 +31,14 @@ class Leaf:
 class TracedProgram:
   """A function with its arguments: what is a parameter, and where each array is in them."""
 
-  def __init__(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+  def __init__(self, fn: Callable[..., Any], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> None:
     self._fn, self._args, self._kwargs = fn, args, kwargs
     self.num_keys = len(kwargs)
     self.has_parameters = bool(args) and isinstance(args[0], Mapping)
     specs = jax.tree_util.tree_map_with_path(_spec, (tuple(args), dict(kwargs)))
     flat, self._structure = jax.tree_util.tree_flatten_with_path(specs)
 
-    def call(leaves: Sequence[Any]) -> Any:
+    def call(leaves: Sequence[Leaf]) -> PyTree:
       given, named = jax.tree.unflatten(self._structure, leaves)
       results = fn(*given, **named)
       for leaf in jax.tree.leaves(results):
@@ -74,7 +73,7 @@ class TracedProgram:
     block.results = [result for i, result in enumerate(block.results) if i not in self.unchanged]
     return block, constants
 
-  def _shown_name(self, path: Sequence[Any]) -> str:
+  def _shown_name(self, path: KeyPath) -> str:
     """Returns what functions call an array that they are given: the name of the argument, or its key in one."""
     keys = [_key(step) for step in path]
     last = self.names[int(keys[1])] if len(keys) == 2 and keys[0] == 0 else keys[-1]
@@ -105,7 +104,7 @@ class TracedProgram:
     assign(block, assigned, kinds)
     return kinds
 
-  def _structure_of(self, tree: Any) -> Any:
+  def _structure_of(self, tree: PyTree) -> PyTree:
     return jax.tree.structure(tree)
 
   @property
@@ -117,11 +116,13 @@ class TracedProgram:
       and self._structure_of(self.results[1]) == self._structure_of(self._args[0])
     )
 
-  def nested_results(self, trees: Sequence[ast.expr]) -> tuple[Any, dict[str, ast.expr]]:
+  def nested_results(self, trees: Sequence[ast.expr]) -> tuple[PyTree, dict[str, ast.expr]]:
     """Returns results with the structure that the function gives them, and the new values of parameters."""
     count = len(jax.tree.leaves(self.results))
     given = iter(trees)
-    leaves = [Leaf(ast.Constant(None)) if i in self.unchanged else Leaf(next(given)) for i in range(count)]
+    leaves = [
+      LeafExpression(ast.Constant(None)) if i in self.unchanged else LeafExpression(next(given)) for i in range(count)
+    ]
     results = jax.tree.unflatten(jax.tree.structure(self.results), leaves)
     if not self._returns_parameters:
       return results, {}
@@ -148,7 +149,7 @@ class TracedProgram:
     return [*self.names[self.has_parameters :], *map(str, self._kwargs)]
 
 
-def _spec(path: Sequence[Any], leaf: Any) -> jax.ShapeDtypeStruct:
+def _spec(path: KeyPath, leaf: Leaf) -> jax.ShapeDtypeStruct:
   if isinstance(leaf, jax.ShapeDtypeStruct):
     return leaf
   if isinstance(leaf, jax.Array):
@@ -161,7 +162,7 @@ def _spec(path: Sequence[Any], leaf: Any) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
-def _check_result(leaf: Any) -> None:
+def _check_result(leaf: Leaf) -> None:
   """Raises a `SourceError` if a result is not an array of numbers."""
   if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
     raise SourceError(f"a result is {leaf!r}, a {type(leaf).__name__}, and not an array; return arrays alone.")
@@ -169,7 +170,7 @@ def _check_result(leaf: Any) -> None:
     raise SourceError(f"a result has the dtype {leaf.dtype}, which JAX does not have; return arrays of numbers alone.")
 
 
-def _trainable(fn: Callable[..., Any], parameters: Any) -> dict[tuple[str, ...], bool]:
+def _trainable(fn: Callable[..., Any], parameters: PyTree) -> dict[tuple[str, ...], bool]:
   """Returns whether parameters are trained: those with `trainable` as an attribute, and converted variables."""
   known: dict[tuple[str, ...], bool] = {
     (str(name),): spec.trainable for name, spec in getattr(fn, "variables", {}).items()

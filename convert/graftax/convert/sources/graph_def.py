@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.program import Program
@@ -18,15 +19,13 @@ from graftax.graphdef_ir import Function, Graph, ModelFolder, Node, traits_of, v
 
 __all__ = ["program_from_graph_def"]
 
-# Any in this module: values of variables are anything that `np.asarray` accepts.
-
 
 def program_from_graph_def(
   graph: Graph,
   inputs: TensorNames | None,
   outputs: TensorNames | None,
   *,
-  variables: Mapping[str, Any] | None = None,
+  variables: Mapping[str, ArrayLike] | None = None,
   name: str = "graph",
   folder: ModelFolder | None = None,
 ) -> Program:
@@ -86,7 +85,7 @@ def _has_results(node: Node, graph: Graph) -> bool:
   return node.op != "Const" and (signature is None or bool(signature.outputs))
 
 
-def _with_variables(program: Program, given: Mapping[str, Any]) -> Program:
+def _with_variables(program: Program, given: Mapping[str, ArrayLike]) -> Program:
   names = [variable_name(node) for node in program.function.nodes if traits_of(node.op).makes == "variable"]
   missing = [name for name in names if name not in given]
   if missing:

@@ -12,13 +12,12 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.live.function import EXPECTED, program_from_concrete_function, trace
 from graftax.convert.options import current_options
 from graftax.convert.program import Program
+from graftax.convert.pytrees import PyTree
 from graftax.convert.sources.graph_def import program_from_graph_def
 from graftax.convert.subgraph import cut
 from graftax.graphdef_ir import Graph, ModelFolder, ParseError, graph_from_proto, parse_graph, read_regular_file
 
 __all__ = ["is_jax_function", "program_from"]
-
-# Any in this module: users may pass any object to `convert`.
 
 _SAVED_MODELS = "graftax.savedmodel_io."
 # First bytes of files that are often mistaken for graphs -> what reads such files.
@@ -32,7 +31,7 @@ _OTHER_FILES = {
 _GRAPH_OPTIONS = ("inputs", "outputs", "variables", "allow_files_in", "extra_ops")
 
 
-def program_from(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def program_from(source: Any, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> Program:
   """Returns the `Program` of anything that `convert` accepts.
 
   Raises:
@@ -81,7 +80,7 @@ def _is_graph_def(source: Any) -> bool:
   return getattr(getattr(source, "DESCRIPTOR", None), "name", "") == "GraphDef"
 
 
-def _program_from_file(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def _program_from_file(path: Path, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> Program:
   if path.is_dir() or path.name in ("saved_model.pb", "saved_model.pbtxt"):
     return program_from_saved_model(path if path.is_dir() else path.parent, args, kwargs)
   if path.suffix == ".meta":
@@ -96,7 +95,7 @@ def _program_from_file(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, A
   return _program_from_graph(data, str(path), args, kwargs)
 
 
-def _program_from_meta_graph(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def _program_from_meta_graph(path: Path, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> Program:
   """Returns a program of a MetaGraph, whose variables are in the checkpoint beside it."""
   specs = {key: value for key, value in kwargs.items() if key not in ("inputs", "outputs")}
   program = program_from_saved_model(path, args, specs)
@@ -105,7 +104,7 @@ def _program_from_meta_graph(path: Path, args: tuple[Any, ...], kwargs: Mapping[
   return cut(program, kwargs.get("inputs", ()), kwargs.get("outputs"))
 
 
-def _program_from_graph(source: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def _program_from_graph(source: Any, name: str, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> Program:
   _refuse_arguments(name, args, kwargs, _GRAPH_OPTIONS)
   if isinstance(source, Graph):
     graph = source
@@ -144,7 +143,9 @@ def _begins_with(source: Any, start: bytes) -> bool:
   return isinstance(source, bytes | bytearray | memoryview) and bytes(source[: len(start)]) == start
 
 
-def _refuse_arguments(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _refuse_arguments(
+  name: str, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree], known: tuple[str, ...]
+) -> None:
   unknown = [key for key in kwargs if key not in known]
   if args or unknown:
     raise ConversionError(

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
+
+from graftax.convert.pytrees import Leaf, PyTree
 
 __all__ = ["CompositeTensor", "IndexedSlices", "RaggedTensor", "SparseTensor"]
 
 _Composite = TypeVar("_Composite", bound="CompositeTensor")
-
-# Any in this module: a field holds an array, a tracer, a spec, or any other leaf that a JAX transform puts there.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,7 @@ class CompositeTensor:
   """Base class of composite tensors, whose fields are flattened in TensorFlow's order."""
 
   @property
-  def components(self) -> tuple[Any, ...]:
+  def components(self) -> tuple[Leaf, ...]:
     """Returns the tensors of all fields, in TensorFlow's order; fields that are None are left out."""
     values = [getattr(self, field.name) for field in dataclasses.fields(self)]
     return tuple(
@@ -44,10 +45,10 @@ class CompositeTensor:
         names.append(field.name)
     return tuple(names)
 
-  def with_components(self: _Composite, components: Sequence[Any]) -> _Composite:
+  def with_components(self: _Composite, components: Sequence[Leaf]) -> _Composite:
     """Returns a copy with other tensors, one for each of `components`."""
     left = iter(components)
-    fields: dict[str, Any] = {}
+    fields: dict[str, Leaf] = {}
     for field in dataclasses.fields(self):
       value = getattr(self, field.name)
       if isinstance(value, tuple):
@@ -71,12 +72,17 @@ class RaggedTensor(CompositeTensor):
     [0, 2, 2, 3]
   """
 
-  flat_values: Any
-  row_splits: tuple[Any, ...]
+  flat_values: Leaf
+  row_splits: tuple[Leaf, ...]
 
   @classmethod
   def from_lists(
-    cls, rows: Sequence[Any], *, ragged_rank: int | None = None, dtype: Any = None, row_splits_dtype: Any = np.int64
+    cls,
+    rows: Sequence[PyTree],
+    *,
+    ragged_rank: int | None = None,
+    dtype: DTypeLike | None = None,
+    row_splits_dtype: DTypeLike = np.int64,
   ) -> "RaggedTensor":
     """Returns a ragged tensor made from nested lists, as `tf.ragged.constant` does.
 
@@ -104,7 +110,7 @@ class RaggedTensor(CompositeTensor):
       level = [item for row in level for item in row]
     return cls(_values(level, dtype), tuple(splits))
 
-  def to_lists(self) -> list[Any]:
+  def to_lists(self) -> list[PyTree]:
     """Returns nested lists of Python values."""
     level = np.asarray(self.flat_values).tolist()
     for splits in reversed(self.row_splits):
@@ -127,12 +133,12 @@ class SparseTensor(CompositeTensor):
     [[0, 1]]
   """
 
-  indices: Any
-  values: Any
-  dense_shape: Any
+  indices: Leaf
+  values: Leaf
+  dense_shape: Leaf
 
   @classmethod
-  def from_dense(cls, dense: Any) -> "SparseTensor":
+  def from_dense(cls, dense: PyTree) -> "SparseTensor":
     """Returns a sparse tensor of the nonzero elements of an array or nested lists."""
     array = _values(dense, None)
     indices = np.argwhere(array).astype(np.int64)
@@ -144,7 +150,7 @@ class SparseTensor(CompositeTensor):
     dense[tuple(np.asarray(self.indices).T)] = self.values
     return dense
 
-  def to_lists(self) -> Any:
+  def to_lists(self) -> PyTree:
     """Returns `to_dense()` as nested lists."""
     return self.to_dense().tolist()
 
@@ -159,9 +165,9 @@ class IndexedSlices(CompositeTensor):
     dense_shape: `[rank]` integers, or None if it is not known.
   """
 
-  values: Any
-  indices: Any
-  dense_shape: Any = None
+  values: Leaf
+  indices: Leaf
+  dense_shape: Leaf = None
 
   def to_dense(self, num_rows: int | None = None) -> jax.Array:
     """Returns the whole tensor, with zeros for all other rows.
@@ -183,12 +189,12 @@ class IndexedSlices(CompositeTensor):
 def _register(kind: type[CompositeTensor]) -> None:
   names = [field.name for field in dataclasses.fields(kind)]
 
-  def flatten(composite: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...] | None]:
+  def flatten(composite: Leaf) -> tuple[list[tuple[Leaf, Leaf]], tuple[Leaf, ...] | None]:
     known = _known_shape(composite)
     children = [(jax.tree_util.GetAttrKey(name), getattr(composite, name)) for name in names]
     return children if known is None else [child for child in children if child[0].name != _SHAPE], known
 
-  def unflatten(known: tuple[Any, ...] | None, children: Iterable[Any]) -> CompositeTensor:
+  def unflatten(known: tuple[Any, ...] | None, children: Iterable[Leaf]) -> CompositeTensor:
     if known is None:
       return kind(*children)
     left = iter(children)
@@ -201,7 +207,7 @@ def _register(kind: type[CompositeTensor]) -> None:
 _SHAPE = "dense_shape"
 
 
-def _known_shape(composite: Any) -> tuple[Any, ...] | None:
+def _known_shape(composite: Leaf) -> tuple[Any, ...] | None:
   """Returns sizes and dtype of a `dense_shape` in NumPy, which can be compared and hashed; None for any other."""
   shape = getattr(composite, _SHAPE, None)
   return (tuple(shape.tolist()), shape.dtype.str) if isinstance(shape, np.ndarray) and shape.ndim == 1 else None
@@ -217,7 +223,7 @@ def _depth(value: object) -> int:
   return 1 + max((_depth(item) for item in value), default=0) if isinstance(value, list | tuple) else 0
 
 
-def _values(value: object, dtype: Any) -> np.ndarray:
+def _values(value: object, dtype: DTypeLike | None) -> np.ndarray:
   array = np.asarray(value, dtype)
   if dtype is None and not isinstance(value, np.ndarray | np.generic) and not hasattr(value, "dtype"):
     # Python numbers get the dtypes that TensorFlow gives them.

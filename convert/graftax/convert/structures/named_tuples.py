@@ -6,9 +6,9 @@ import sys
 from collections import namedtuple
 from typing import Any
 
-__all__ = ["named_tuple_class", "portable"]
+from graftax.convert.pytrees import PyTree
 
-# Any in this module: nested Python structures of the caller.
+__all__ = ["named_tuple_class", "portable"]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -40,7 +40,7 @@ def _make(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
   return named_tuple_class(name, fields)(*values)
 
 
-def portable(structure: Any) -> Any:
+def portable(structure: PyTree) -> PyTree:
   """Replaces named tuples whose class cannot be imported by those of `named_tuple_class`.
 
   Such classes come from TensorFlow, when it loads a SavedModel, and from functions that define classes.

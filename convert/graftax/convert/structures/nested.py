@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tree
+from jax.typing import DTypeLike
 
 from graftax.convert.errors import InputError, MissingInputError
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.composite import CompositeTensor, RaggedTensor
 from graftax.convert.structures.named_tuples import portable
 from graftax.graphdef_ir import DType, TensorSpec
@@ -27,8 +29,6 @@ __all__ = [
   "keyword_structure",
   "leaf_specs",
 ]
-
-# Any in this module: nested Python structures of the caller.
 
 # In messages, values with a longer `repr` are described by their type.
 _MAX_SHOWN = 80
@@ -60,10 +60,10 @@ class InputStructure:
     defaults: default values of arguments collected by `**`.
   """
 
-  args: tuple[Any, ...]
-  kwargs: Mapping[str, Any]
+  args: tuple[PyTree, ...]
+  kwargs: Mapping[str, PyTree]
   signature: inspect.Signature
-  defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  defaults: Mapping[str, PyTree] = dataclasses.field(default_factory=dict)
 
   @property
   def specs(self) -> tuple[TensorSpec, ...]:
@@ -71,7 +71,7 @@ class InputStructure:
     return tuple(spec for leaf in tree.flatten((self.args, dict(self.kwargs))) for spec in leaf_specs(leaf))
 
   @property
-  def arguments(self) -> dict[str, Any]:
+  def arguments(self) -> dict[str, PyTree]:
     """Returns argument name -> nested specs, in TensorFlow's flat order; `*rest` is named rest_0, rest_1, ..."""
     names: list[str] = []
     for parameter in self.signature.parameters.values():
@@ -120,9 +120,9 @@ class OutputStructure:
       tensor of specs for several. Any other leaf (None, a Python value) is part of the result.
   """
 
-  nested: Any
+  nested: PyTree
 
-  def pack(self, outputs: Sequence[Any]) -> Any:
+  def pack(self, outputs: Sequence[Leaf]) -> PyTree:
     """Returns the nested result made of flat outputs."""
     flat = iter(outputs)
     return tree.unflatten_as(self.nested, [_pack_leaf(leaf, flat) for leaf in tree.flatten(self.nested)])
@@ -131,7 +131,7 @@ class OutputStructure:
     return OutputStructure, (portable(self.nested),)
 
 
-def keyword_structure(inputs: Mapping[str, Any], defaults: Mapping[str, Any]) -> InputStructure:
+def keyword_structure(inputs: Mapping[str, PyTree], defaults: Mapping[str, PyTree]) -> InputStructure:
   """Returns the structure of a function whose inputs are all passed by name.
 
   If a name is not a valid name of a Python parameter (`"input:0"`, `"class"`), its input is collected by `**inputs`.
@@ -164,7 +164,7 @@ def leaf_specs(leaf: object) -> tuple[TensorSpec, ...]:
   return (leaf,) if isinstance(leaf, TensorSpec) else ()
 
 
-def _pack_leaf(leaf: object, flat: Iterator[Any]) -> Any:
+def _pack_leaf(leaf: object, flat: Iterator[Leaf]) -> Leaf:
   if isinstance(leaf, CompositeTensor):
     return leaf.with_components([next(flat) for _ in leaf.components])
   return next(flat) if isinstance(leaf, TensorSpec) else leaf
@@ -172,13 +172,13 @@ def _pack_leaf(leaf: object, flat: Iterator[Any]) -> Any:
 
 def flatten_call(
   structure: InputStructure,
-  args: Sequence[Any],
-  kwargs: Mapping[str, Any],
+  args: Sequence[PyTree],
+  kwargs: Mapping[str, PyTree],
   *,
   function: str,
   strict_shape_check: bool,
   strict_dtype_check: bool,
-) -> list[Any]:
+) -> list[Leaf]:
   """Returns the flat tensors of a call, checked against the structure of the converted function.
 
   Args:
@@ -195,7 +195,7 @@ def flatten_call(
   """
   bound = _bind(structure, args, kwargs, function)
   left_out = structure.signature.parameters.keys() - structure.signature.bind_partial(*args, **kwargs).arguments.keys()
-  flat: list[Any] = []
+  flat: list[Leaf] = []
   for name, spec in structure.arguments.items():
     if name in left_out and not _has_specs(spec):
       continue  # as of a ConcreteFunction, it has the value that the function was converted with
@@ -218,7 +218,7 @@ def _has_specs(argument: object) -> bool:
   return any(is_spec(leaf) for leaf in tree.flatten(argument))
 
 
-def _composite_parts(value: object, spec: CompositeTensor, where: str) -> list[tuple[Any, TensorSpec, str]]:
+def _composite_parts(value: object, spec: CompositeTensor, where: str) -> list[tuple[Leaf, TensorSpec, str]]:
   if type(value) is not type(spec) or len(value.components) != len(spec.components):
     kind = type(spec).__name__
     raise InputError(
@@ -232,7 +232,9 @@ def _short(value: object) -> str:
   return text if len(text) <= _MAX_SHOWN else f"a {type(value).__name__}"
 
 
-def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, Any], function: str) -> dict[str, Any]:
+def _bind(
+  structure: InputStructure, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], function: str
+) -> dict[str, PyTree]:
   signature, expected = structure.signature, structure.arguments
   try:
     named = {**structure.defaults, **bind_names(signature, args, kwargs)}
@@ -264,7 +266,7 @@ def _by_name(signature: inspect.Signature) -> str:
   return ", by name only" if kinds and kinds <= {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD} else ""
 
 
-def _binds_partially(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _binds_partially(signature: inspect.Signature, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> bool:
   try:
     signature.bind_partial(*args, **kwargs)
   except TypeError:
@@ -273,8 +275,8 @@ def _binds_partially(signature: inspect.Signature, args: Sequence[Any], kwargs: 
 
 
 def bind_names(
-  signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], *, partial: bool = False
-) -> dict[str, Any]:
+  signature: inspect.Signature, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], *, partial: bool = False
+) -> dict[str, PyTree]:
   """Returns argument name -> value of a call, with defaults; names are those of `InputStructure.arguments`.
 
   Args:
@@ -292,7 +294,7 @@ def bind_names(
   """
   bound = (signature.bind_partial if partial else signature.bind)(*args, **kwargs)
   bound.apply_defaults()
-  named: dict[str, Any] = {}
+  named: dict[str, PyTree] = {}
   for name, value in bound.arguments.items():
     kind = signature.parameters[name].kind
     if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -304,7 +306,7 @@ def bind_names(
   return named
 
 
-def _paired_leaves(name: str, spec: object, value: object, function: str) -> list[tuple[tuple[Any, ...], Any, Any]]:
+def _paired_leaves(name: str, spec: object, value: object, function: str) -> list[tuple[tuple[Any, ...], Leaf, Leaf]]:
   spec_leaves = tree.flatten_with_path(spec)
   if len(spec_leaves) == 1 and not spec_leaves[0][0]:
     return [((), spec_leaves[0][1], value)]
@@ -345,7 +347,7 @@ def _differences(spec: object, value: object, path: tuple[Any, ...]) -> tuple[li
 
 def _check_tensor(
   value: object, spec: TensorSpec, where: str, strict_shape_check: bool, strict_dtype_check: bool
-) -> Any:
+) -> Leaf:
   is_text = spec.dtype.base is DType.STRING
   if value is None or isinstance(value, CompositeTensor) or (isinstance(value, str | bytes) and not is_text):
     raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
@@ -386,7 +388,7 @@ def _as_text(value: object, spec: TensorSpec, where: str) -> np.ndarray:
   return array
 
 
-def _as_array(value: object, spec: TensorSpec, where: str) -> Any:
+def _as_array(value: object, spec: TensorSpec, where: str) -> Leaf:
   """Returns a value as a JAX array of its dtype; short integer arrays stay in NumPy, so that they are known."""
   array = np.asarray(value)
   if array.dtype.kind in "OSU":
@@ -402,7 +404,7 @@ def _as_array(value: object, spec: TensorSpec, where: str) -> Any:
   return array if stays_known else jnp.asarray(array)
 
 
-def _of_kind(array: Any, wanted: np.dtype[Any], where: str) -> Any:
+def _of_kind(array: Leaf, wanted: np.dtype, where: str) -> Leaf:
   """Converts booleans to integers, integers to floats, and real to complex numbers, as the function expects.
 
   Ops compute in the dtype of their inputs. Another precision is kept, and the function then runs in that precision.
@@ -421,12 +423,12 @@ def _of_kind(array: Any, wanted: np.dtype[Any], where: str) -> Any:
   return array.astype(canonical_dtype(wanted)) if have < want and isinstance(array, jax.Array) else array
 
 
-def _kind(dtype: Any) -> int:
+def _kind(dtype: DTypeLike) -> int:
   """Returns 0 for booleans, 1 for integers, 2 for floats and 3 for complex numbers, each of which hold those before."""
   return sum(jnp.issubdtype(dtype, kind) for kind in (np.number, np.inexact, np.complexfloating))
 
 
-def _check_range(value: np.ndarray, wanted: np.dtype[Any], where: str) -> None:
+def _check_range(value: np.ndarray, wanted: np.dtype, where: str) -> None:
   """Raises if integers are beyond the integers of the dtype that they will get, where NumPy wraps them."""
   if value.size == 0 or value.dtype.kind not in "iu" or wanted.kind not in "iub":
     return

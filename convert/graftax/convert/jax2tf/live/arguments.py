@@ -7,14 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from graftax.convert._tensorflow import TensorFlow, TfDType, TfTensor
 from graftax.convert.jax2tf.live.dtypes import jax_dtype
+from graftax.convert.pytrees import Leaf, PyTree
 
 __all__ = ["ArgumentSpec", "argument_key", "argument_spec", "as_tensor", "flatten"]
 
-# Any in this module: TensorFlow ships no type information.
 
-
-def flatten(tf: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
+def flatten(tf: TensorFlow, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> tuple[list[Leaf], PyTree]:
   """Returns the leaves and the structure of `(args, kwargs)`.
 
   Containers that TensorFlow wrapped because they are attributes of a `tf.Module` count as the plain containers, and
@@ -26,7 +26,7 @@ def flatten(tf: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[
   return [tf.convert_to_tensor(leaf) if _is_keras_variable(leaf) else leaf for leaf in leaves], structure
 
 
-def argument_key(tf: Any, leaf: object) -> Any:
+def argument_key(tf: TensorFlow, leaf: object) -> Any:
   """Returns a hashable value that is the same for arguments with the same `argument_spec`.
 
   Every call computes it, so it does less than `argument_spec`, and checks nothing.
@@ -49,10 +49,10 @@ class ArgumentSpec:
   """
 
   shape: tuple[int | None, ...]
-  dtype: np.dtype[Any]
+  dtype: np.dtype
 
 
-def argument_spec(tf: Any, leaf: object) -> ArgumentSpec:
+def argument_spec(tf: TensorFlow, leaf: object) -> ArgumentSpec:
   """Returns shape and dtype of an argument.
 
   Raises:
@@ -71,7 +71,7 @@ def argument_spec(tf: Any, leaf: object) -> ArgumentSpec:
   return ArgumentSpec(aval.shape, aval.dtype)
 
 
-def as_tensor(tf: Any, leaf: object, dtype: Any) -> Any:
+def as_tensor(tf: TensorFlow, leaf: object, dtype: TfDType) -> TfTensor:
   """Returns an argument as a tensor of a TensorFlow dtype. Gradients flow from it to a tensor or variable."""
   if isinstance(leaf, tf.Tensor):
     return leaf if leaf.dtype is dtype else tf.cast(leaf, dtype)
@@ -80,7 +80,7 @@ def as_tensor(tf: Any, leaf: object, dtype: Any) -> Any:
   return tf.convert_to_tensor(np.asarray(leaf, dtype.as_numpy_dtype))
 
 
-def _is_number(dtype: Any) -> bool:
+def _is_number(dtype: TfDType) -> bool:
   return jax.numpy.issubdtype(dtype, np.number) or dtype == np.bool_
 
 
@@ -92,13 +92,13 @@ def _is_wrapped(leaf: object) -> bool:
   return isinstance(leaf, list | tuple | dict)
 
 
-def _unwrapped(leaf: object) -> Any:
+def _unwrapped(leaf: object) -> Leaf:
   match leaf:
     case dict():
       return {key: _unwrapped(value) for key, value in leaf.items()}
     case tuple() if hasattr(leaf, "_fields"):
       return leaf.__class__(*map(_unwrapped, leaf))  # Not its type: TensorFlow wraps tuples in proxies.
     case list() | tuple():
-      plain: Sequence[Any] = [_unwrapped(value) for value in leaf]
+      plain: Sequence[Leaf] = [_unwrapped(value) for value in leaf]
       return tuple(plain) if isinstance(leaf, tuple) else plain
   return leaf

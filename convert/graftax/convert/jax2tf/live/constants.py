@@ -2,13 +2,12 @@
 
 import dataclasses
 import threading
-from typing import Any
 
 import numpy as np
 
-__all__ = ["LiveConstant"]
+from graftax.convert._tensorflow import TensorFlow, TfTensor
 
-# Any in this module: TensorFlow ships no type information.
+__all__ = ["LiveConstant"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -19,11 +18,11 @@ class LiveConstant:
     value: the value.
   """
 
-  value: np.ndarray[Any, Any]
-  _made: list[Any] = dataclasses.field(default_factory=list, init=False, repr=False)
+  value: np.ndarray
+  _made: list[TfTensor] = dataclasses.field(default_factory=list, init=False, repr=False)
   _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
 
-  def tensor(self, tf: Any) -> Any:
+  def tensor(self, tf: TensorFlow) -> TfTensor:
     """Returns the value as an eager tensor, which graphs of functions capture, or as a node of a TensorFlow 1 graph."""
     if tf.executing_eagerly() or isinstance(tf.compat.v1.get_default_graph(), tf.__internal__.FuncGraph):
       with self._lock, tf.init_scope():

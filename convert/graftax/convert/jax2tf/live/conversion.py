@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from graftax.convert._tensorflow import import_tensorflow, without_autograph
+from graftax.convert._tensorflow import TensorFlow, import_tensorflow, without_autograph
 from graftax.convert.jax2tf.large_constants import digests, with_constants_as_inputs
 from graftax.convert.jax2tf.live.arguments import ArgumentSpec, argument_key, argument_spec, as_tensor, flatten
 from graftax.convert.jax2tf.live.constants import LiveConstant
@@ -16,11 +16,10 @@ from graftax.convert.jax2tf.node_forms import LoweringName, NodeForm, node_form
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
 from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
 from graftax.convert.live.variables import LiveVariable
+from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.trace_state import is_outside_of_transformations, trace_state
 
 __all__ = ["DisabledSafetyCheck", "convert"]
-
-# Any in this module: TensorFlow ships no type information, and arguments are nested.
 
 DisabledSafetyCheck = jax.export.DisabledSafetyCheck
 
@@ -108,7 +107,7 @@ def convert(
 
   # The names of these parameters are those of the inputs of saved signatures: "args_tf_0" and so on.
   @without_autograph
-  def converted_fun_tf(*args_tf: Any, **kwargs_tf: Any) -> Any:
+  def converted_fun_tf(*args_tf: PyTree, **kwargs_tf: PyTree) -> PyTree:
     _check_outside_of_transformations()
     tf = import_tensorflow("A function converted by jax2tf.convert")
     function, tensors = conversions.find(tf, args_tf, kwargs_tf)
@@ -132,12 +131,14 @@ class _Conversions:
     self._polymorphic_shapes = polymorphic_shapes
     self._constraints = constraints
     self._form = form
-    self._by_call: dict[Any, tuple[LiveFunction, list[Any]]] = {}
+    self._by_call: dict[Any, tuple[LiveFunction, list[Leaf]]] = {}
     self._by_specs: dict[Any, LiveFunction] = {}
     self._constants: dict[str, LiveConstant] = {}
     self._lock = threading.RLock()
 
-  def find(self, tf: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[LiveFunction, list[Any]]:
+  def find(
+    self, tf: TensorFlow, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+  ) -> tuple[LiveFunction, list[Leaf]]:
     """Returns the function for these arguments, and the arguments as flat tensors."""
     leaves, structure = flatten(tf, args, kwargs)
     key = structure, tuple([argument_key(tf, leaf) for leaf in leaves]), _options()
@@ -158,7 +159,7 @@ class _Conversions:
     tensors += [as_tensor(tf, value.tensor(tf), tf.as_dtype(spec.dtype)) for value, spec in pairs]
     return function, tensors
 
-  def _make(self, structure: Any, specs: Sequence[ArgumentSpec]) -> LiveFunction:
+  def _make(self, structure: PyTree, specs: Sequence[ArgumentSpec]) -> LiveFunction:
     args, kwargs = structure.unflatten(specs)
     args, kwargs = symbolic_specs(self._function, args, kwargs, self._polymorphic_shapes, self._constraints)
     symbolic = jax.tree.leaves((args, kwargs))

@@ -1,19 +1,17 @@
 """The dtypes that TensorFlow values have in JAX."""
 
 import functools
-from typing import Any
 
 import jax
 import numpy as np
 
-from graftax.convert._tensorflow import import_tensorflow
+from graftax.convert._tensorflow import TfDType, import_tensorflow
+from graftax.convert.pytrees import Leaf
 
 __all__ = ["dtype_of_val", "jax_dtype"]
 
-# Any in this module: TensorFlow ships no type information.
 
-
-def jax_dtype(tf_dtype: Any) -> np.dtype[Any]:
+def jax_dtype(tf_dtype: TfDType) -> np.dtype:
   """Returns the dtype that JAX gives to tensors of a TensorFlow dtype; 64 bits become 32 if JAX's are off.
 
   Raises:
@@ -23,7 +21,7 @@ def jax_dtype(tf_dtype: Any) -> np.dtype[Any]:
 
 
 @functools.cache
-def _jax_dtype(tf_dtype: Any, enable_x64: bool) -> np.dtype[Any]:
+def _jax_dtype(tf_dtype: TfDType, enable_x64: bool) -> np.dtype:
   del enable_x64  # Part of the key: `canonicalize_dtype` reads it from JAX's configuration.
   found = np.dtype(jax.dtypes.canonicalize_dtype(tf_dtype.as_numpy_dtype, allow_extended_dtype=False))
   if not (jax.numpy.issubdtype(found, np.number) or found == np.bool_):
@@ -31,7 +29,7 @@ def _jax_dtype(tf_dtype: Any, enable_x64: bool) -> np.dtype[Any]:
   return found
 
 
-def dtype_of_val(val: Any) -> Any:
+def dtype_of_val(val: Leaf) -> TfDType:
   """Returns the TensorFlow dtype that a value has as the argument of a converted function.
 
   Args:

@@ -1,18 +1,18 @@
 """Calls of ConcreteFunctions from eager code, recorded by gradient tapes with a gradient of our own."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from graftax.convert._tensorflow import call_flat, import_tape_records
+from graftax.convert._tensorflow import TensorFlow, TfFunction, TfTensor, call_flat, import_tape_records
 
 __all__ = ["call_eagerly"]
 
-# Any in this module: TensorFlow ships no type information.
-
 
 def call_eagerly(
-  tf: Any, concrete: Any, args: Sequence[Any], gradient: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
-) -> list[Any]:
+  tf: TensorFlow,
+  concrete: TfFunction,
+  args: Sequence[TfTensor],
+  gradient: Callable[[Sequence[TfTensor], Sequence[TfTensor]], Sequence[TfTensor]],
+) -> list[TfTensor]:
   """Returns the results of a ConcreteFunction.
 
   If a tape recorded the ConcreteFunction, TensorFlow would build a backward function at once, even if no gradient is
@@ -29,7 +29,7 @@ def call_eagerly(
     return list(call_flat(concrete, args))
 
   @tf.custom_gradient
-  def call(*operands: Any) -> Any:
+  def call(*operands: TfTensor) -> TfTensor:
     with records.stop_recording():
       results = call_flat(concrete, operands)
     return tuple(results), lambda *cotangents: gradient(results, cotangents)

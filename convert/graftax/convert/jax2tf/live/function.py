@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graftax.convert._tensorflow import in_save_context, without_autograph
+from graftax.convert._tensorflow import TensorFlow, TfFunction, TfGraph, TfTensor, in_save_context, without_autograph
 from graftax.convert.jax2tf.live.constants import LiveConstant
 from graftax.convert.jax2tf.live.eager import call_eagerly
 from graftax.convert.jax2tf.live.nodes import function_nodes, open_shape
@@ -15,8 +15,6 @@ from graftax.convert.jax2tf.short_integers import is_short_integer
 from graftax.convert.jax2tf.traced_function import TracedFunction
 
 __all__ = ["LiveFunction"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _NO_MORE_GRADIENTS = (
   "The SavedModel has no further derivatives of this function. Save it with a larger `gradient_order` of "
@@ -55,7 +53,7 @@ class LiveFunction:
   def _is_differentiable(self) -> bool:
     return bool(self.traced.differentiable_inputs and self.traced.differentiable_outputs)
 
-  def call(self, tf: Any, args: Sequence[Any], order: int) -> list[Any]:
+  def call(self, tf: TensorFlow, args: Sequence[TfTensor], order: int) -> list[TfTensor]:
     """Returns the results for flat tensors: values in eager code, and new nodes in a graph.
 
     Args:
@@ -68,7 +66,7 @@ class LiveFunction:
     if order > 0 and not self._is_differentiable:
       args = [tf.stop_gradient(arg) for arg in args]
 
-    def gradient(results: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    def gradient(results: Sequence[TfTensor], cotangents: Sequence[TfTensor]) -> list[TfTensor]:
       if order == 0:
         # The error of tf.raw_ops.PreventGradient, which `nodes` uses.
         raise LookupError(f"Gradient explicitly disabled. Reason: {NO_GRADIENT.encode()!r}")
@@ -76,11 +74,11 @@ class LiveFunction:
 
     return call_eagerly(tf, self._compiled(tf), args, gradient)
 
-  def concrete(self, tf: Any, order: int) -> Any:
+  def concrete(self, tf: TensorFlow, order: int) -> TfFunction:
     """Returns the function as a ConcreteFunction of flat tensors; see `nodes` for `order`."""
     return self._concrete(tf, order, lambda args: self.nodes(tf, args, order))
 
-  def _compiled(self, tf: Any) -> Any:
+  def _compiled(self, tf: TensorFlow) -> TfFunction:
     """Returns the function as a ConcreteFunction without gradient. XLA compiles a module as a whole.
 
     That makes calls from eager code faster.
@@ -92,16 +90,18 @@ class LiveFunction:
     settings = {"jit_compile": True} if is_compiled else {}
     return self._concrete(tf, "compiled", lambda args: self._computed(tf, args), **settings)
 
-  def _computed(self, tf: Any, args: Sequence[Any]) -> list[Any]:
+  def _computed(self, tf: TensorFlow, args: Sequence[TfTensor]) -> list[TfTensor]:
     with self._lock:
       return function_nodes(tf, self.form, self.traced, args)
 
-  def _concrete(self, tf: Any, key: Any, body: Callable[[Sequence[Any]], list[Any]], **settings: Any) -> Any:
+  def _concrete(
+    self, tf: TensorFlow, key: Any, body: Callable[[Sequence[TfTensor]], list[TfTensor]], **settings: Any
+  ) -> TfFunction:
     with self._lock:
       if key not in self._made:
         specs = [tf.TensorSpec(open_shape(spec), spec.dtype) for spec in self.traced.inputs]
 
-        def converted_fun_tf(*args: Any) -> tuple[Any, ...]:
+        def converted_fun_tf(*args: TfTensor) -> tuple[TfTensor, ...]:
           return tuple(body(args))
 
         with tf.init_scope():
@@ -109,7 +109,9 @@ class LiveFunction:
           self._made[key] = function.get_concrete_function(*specs)
       return self._made[key]
 
-  def nodes(self, tf: Any, args: Sequence[Any], order: int, *, no_gradient: str = NO_GRADIENT) -> list[Any]:
+  def nodes(
+    self, tf: TensorFlow, args: Sequence[TfTensor], order: int, *, no_gradient: str = NO_GRADIENT
+  ) -> list[TfTensor]:
     """Returns the results, computed by new nodes in the current graph.
 
     Args:
@@ -130,18 +132,18 @@ class LiveFunction:
       results = [tf.stop_gradient(result) for result in results]
     return [tf.identity(result, "jax2tf_out") for result in results]
 
-  def _differentiable(self, tf: Any, args: Sequence[Any], order: int) -> list[Any]:
+  def _differentiable(self, tf: TensorFlow, args: Sequence[TfTensor], order: int) -> list[TfTensor]:
     graph = tf.compat.v1.get_default_graph()
     if order > 1 and isinstance(graph, tf.__internal__.FuncGraph):
       self._keep_gradient(tf, graph, order)
 
     @tf.custom_gradient
     @without_autograph
-    def call(*args: Any) -> Any:
+    def call(*args: TfTensor) -> TfTensor:
       results = self._computed(tf, args)
 
       @without_autograph
-      def gradient(*cotangents: Any, variables: Any = None) -> list[Any]:
+      def gradient(*cotangents: TfTensor, variables: Any = None) -> list[TfTensor]:
         del variables  # The arguments are tensors, so there are none.
         return self._cotangents(tf, args, results, cotangents, order)
 
@@ -150,7 +152,7 @@ class LiveFunction:
     found = call(*args)
     return list(found)
 
-  def _keep_gradient(self, tf: Any, graph: Any, order: int) -> None:
+  def _keep_gradient(self, tf: TensorFlow, graph: TfGraph, order: int) -> None:
     """Puts the gradient function into a graph's library.
 
     `tf.saved_model.save` looks for custom gradients only in functions that are there when it begins, so the
@@ -164,8 +166,13 @@ class LiveFunction:
     concrete.add_to_graph(graph)
 
   def _cotangents(
-    self, tf: Any, args: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any], order: int
-  ) -> list[Any]:
+    self,
+    tf: TensorFlow,
+    args: Sequence[TfTensor],
+    results: Sequence[TfTensor],
+    cotangents: Sequence[TfTensor],
+    order: int,
+  ) -> list[TfTensor]:
     """Returns a cotangent for each argument, and None for arguments without derivative such as integers."""
     with tf.name_scope("jax2tf_vjp"):
       given = [_cotangent(tf, cotangents[i], results[i]) for i in self.traced.differentiable_outputs]
@@ -177,11 +184,11 @@ class LiveFunction:
     by_position = dict(zip(self.traced.differentiable_inputs, found, strict=True))
     return [by_position.get(i) for i in range(len(args))]
 
-  def _saved_cotangents(self, tf: Any, operands: Sequence[Any], order: int) -> Sequence[Any]:
+  def _saved_cotangents(self, tf: TensorFlow, operands: Sequence[TfTensor], order: int) -> Sequence[TfTensor]:
     try:
       gradient = self.gradient()
       if order > 1:
-        found: Sequence[Any] = gradient.concrete(tf, order - 1)(*operands)
+        found: Sequence[TfTensor] = gradient.concrete(tf, order - 1)(*operands)
       else:
         found = gradient.nodes(tf, operands, 0, no_gradient=_NO_MORE_GRADIENTS)
     except Exception as error:  # Any error of the user's function.
@@ -192,12 +199,12 @@ class LiveFunction:
     return found
 
 
-def _cotangent(tf: Any, cotangent: Any, result: Any) -> Any:
+def _cotangent(tf: TensorFlow, cotangent: TfTensor, result: TfTensor) -> TfTensor:
   """Returns a cotangent as a tensor: zeros if the result has no influence, and dense if it came as slices."""
   return tf.zeros_like(result) if cotangent is None else tf.convert_to_tensor(cotangent)
 
 
-def _failing(tf: Any, tensors: Sequence[Any], error: Exception) -> list[Any]:
+def _failing(tf: TensorFlow, tensors: Sequence[TfTensor], error: Exception) -> list[TfTensor]:
   """Returns nodes that raise when they run, shaped like `tensors`; NaN if XLA, which drops assertions, runs them."""
   text = f"JAX has no further derivative of this function: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
   with tf.control_dependencies([tf.debugging.Assert(tf.zeros([], tf.bool), [text])]):

@@ -2,18 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from graftax.convert._tensorflow import import_xla_sharding
+from graftax.convert._tensorflow import TfTensor, import_xla_sharding
 
 __all__ = ["split_to_logical_devices"]
 
-# Any in this module: TensorFlow ships no type information.
 
-
-def split_to_logical_devices(tensor: Any, partition_dimensions: Sequence[int] | None) -> Any:
+def split_to_logical_devices(tensor: TfTensor, partition_dimensions: Sequence[int] | None) -> TfTensor:
   """Returns a tensor with an XlaSharding annotation, for partitioned computations on several devices.
 
   Args:

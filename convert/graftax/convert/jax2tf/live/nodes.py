@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from graftax.convert._tensorflow import define_functions
+import jax
+
+from graftax.convert._tensorflow import TensorFlow, TfTensor, define_functions
 from graftax.convert.jax2tf.node_forms import NodeForm, StableHlo, unique_name
 from graftax.convert.jax2tf.short_integer_nodes import copy_name
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.graphdef_ir import DType, FunctionLibrary, Graph, TensorRef, graph_to_proto
+from graftax.ops_jax import Array
 
 # Only functions that are exported need this package, which takes long to import.
 if TYPE_CHECKING:
@@ -15,10 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["function_nodes", "open_shape"]
 
-# Any in this module: TensorFlow ships no type information.
 
-
-def function_nodes(tf: Any, form: NodeForm, traced: TracedFunction, args: Sequence[Any]) -> list[Any]:
+def function_nodes(tf: TensorFlow, form: NodeForm, traced: TracedFunction, args: Sequence[TfTensor]) -> list[TfTensor]:
   """Returns the results of a function, computed by new nodes of a form.
 
   Args:
@@ -38,27 +39,27 @@ def function_nodes(tf: Any, form: NodeForm, traced: TracedFunction, args: Sequen
   return _imported(tf, graph_def, dict(zip(names, args, strict=True)), [str(ref) for ref in body.results])
 
 
-def _to_bytes(tf: Any, tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+def _to_bytes(tf: TensorFlow, tensors: Sequence[TfTensor], specs: Sequence[jax.ShapeDtypeStruct]) -> list[TfTensor]:
   """Returns the tensors with the dtypes of specs, which differ for integers below 8 bits only."""
   return [
     _copy(tf, tf.cast(x, y.dtype), x, y) if x.dtype != y.dtype else x for x, y in zip(tensors, specs, strict=True)
   ]
 
 
-def _from_bytes(tf: Any, tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+def _from_bytes(tf: TensorFlow, tensors: Sequence[TfTensor], specs: Sequence[jax.ShapeDtypeStruct]) -> list[TfTensor]:
   """Returns the tensors with the dtypes of specs, as `_to_bytes`."""
   return [
     tf.cast(_copy(tf, x, y, x), y.dtype) if x.dtype != y.dtype else x for x, y in zip(tensors, specs, strict=True)
   ]
 
 
-def _copy(tf: Any, tensor: Any, short: Any, whole: Any) -> Any:
+def _copy(tf: TensorFlow, tensor: TfTensor, short: TfTensor, whole: TfTensor) -> TfTensor:
   """Returns a tensor of whole bytes by a node that XLA cannot compile."""
   name = copy_name(*(DType(tf.as_dtype(x.dtype).as_datatype_enum) for x in (short, whole)))
   return tf.raw_ops.DeepCopy(x=tensor, name=name)
 
 
-def _call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> list[Any]:
+def _call_module_node(tf: TensorFlow, module: "CallModule", args: Sequence[TfTensor]) -> list[TfTensor]:
   """Returns the results of a new XlaCallModule node.
 
   Args:
@@ -82,7 +83,7 @@ def _call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> lis
   return _imported(tf, graph_def, dict(zip(names, operands, strict=True)), results)
 
 
-def _imported(tf: Any, graph_def: Any, inputs: Mapping[str, Any], results: Sequence[str]) -> list[Any]:
+def _imported(tf: TensorFlow, graph_def: Any, inputs: Mapping[str, TfTensor], results: Sequence[str]) -> list[TfTensor]:
   """Returns tensors of a GraphDef that is added to the current graph, with tensors for some names."""
   scope = tf.get_current_name_scope()
   define_functions(graph_def.library)
@@ -98,7 +99,7 @@ def _imported(tf: Any, graph_def: Any, inputs: Mapping[str, Any], results: Seque
   return [direct[ref] if ref in direct else next(computed) for ref in results]
 
 
-def open_shape(spec: Any) -> list[int | None]:
+def open_shape(spec: jax.ShapeDtypeStruct | Array) -> list[int | None]:
   """Returns the shape of a spec with None for each dimension that has a name."""
   return [dim if isinstance(dim, int) else None for dim in spec.shape]
 

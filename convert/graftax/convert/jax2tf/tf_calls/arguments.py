@@ -7,18 +7,23 @@ from typing import Any
 import jax
 import numpy as np
 
+from graftax.convert._tensorflow import TensorFlow, TfTensor
 from graftax.convert.errors import InputError
 from graftax.convert.jax2tf.argument_names import argument_names
 from graftax.convert.jax2tf.traced_function import array_spec
+from graftax.convert.pytrees import Leaf, PyTree
+from graftax.ops_jax import Array
 
 __all__ = ["argument_arrays"]
 
-# Any in this module: nested arguments of the caller.
-
 
 def argument_arrays(
-  tf: Any, leaves: Sequence[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> list[Any]:
+  tf: TensorFlow,
+  leaves: Sequence[Leaf],
+  function: Callable[..., Any],
+  args: tuple[PyTree, ...],
+  kwargs: Mapping[str, PyTree],
+) -> list[Array]:
   """Returns the leaves of a call as JAX arrays, tracers, or NumPy arrays of a dtype that JAX has.
 
   Args:
@@ -41,7 +46,7 @@ def argument_arrays(
   return [_array(tf, leaf, functools.partial(where, position)) for position, leaf in enumerate(leaves)]
 
 
-def _array(tf: Any, leaf: object, where: Callable[[], str]) -> Any:
+def _array(tf: TensorFlow, leaf: object, where: Callable[[], str]) -> Array:
   if isinstance(leaf, tf.Tensor | tf.Variable):
     leaf = _value(tf, leaf, where)
   if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
@@ -59,7 +64,7 @@ def _array(tf: Any, leaf: object, where: Callable[[], str]) -> Any:
   return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf, spec.dtype)
 
 
-def _value(tf: Any, tensor: Any, where: Callable[[], str]) -> np.ndarray:
+def _value(tf: TensorFlow, tensor: TfTensor, where: Callable[[], str]) -> np.ndarray:
   with tf.init_scope():
     if isinstance(tensor, tf.Variable):
       return np.asarray(tensor.numpy())

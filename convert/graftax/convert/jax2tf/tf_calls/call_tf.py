@@ -9,11 +9,11 @@ from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.tf_calls.calls import Calls
 from graftax.convert.jax2tf.tf_calls.declared_results import DeclaredResults, UnspecifiedOutputShapeDtype
+from graftax.convert.pytrees import PyTree
 from graftax.convert.sources.programs import is_jax_function
+from graftax.ops_jax import Value
 
 __all__ = ["FunctionOfVariables", "call_tf"]
-
-# Any in this module: TensorFlow ships no type information, and arguments are pytrees of the caller.
 
 _UNSPECIFIED = UnspecifiedOutputShapeDtype()
 
@@ -22,7 +22,7 @@ def call_tf(
   callable_tf: Callable[..., Any],
   has_side_effects: bool = True,
   ordered: bool = False,
-  output_shape_dtype: Any = _UNSPECIFIED,
+  output_shape_dtype: PyTree = _UNSPECIFIED,
   call_tf_graph: bool = False,
   *,
   variables: str | None = None,
@@ -94,7 +94,7 @@ def call_tf(
 
   @without_autograph
   @functools.wraps(callable_tf, updated=())
-  def call(*args: Any, **kwargs: Any) -> Any:
+  def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
     return calls.call(args, kwargs)
 
   return call
@@ -111,7 +111,9 @@ class FunctionOfVariables:
     self.__name__ = name
 
   @without_autograph
-  def __call__(self, variables: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+  def __call__(
+    self, variables: Mapping[str, Value], /, *args: PyTree, **kwargs: PyTree
+  ) -> tuple[PyTree, dict[str, Value]]:
     """Returns `(result, new_variables)`.
 
     Args:
@@ -126,7 +128,7 @@ class FunctionOfVariables:
     """
     return self._calls.call_explicitly(variables, args, kwargs)
 
-  def variables(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+  def variables(self, *args: PyTree, **kwargs: PyTree) -> dict[str, Value]:
     """Returns the current values of the variables that a call with these arguments uses, by their names.
 
     If the function draws random numbers with stateful ops, "rng" is a new PRNG key, which `tf.random.set_seed` decides.

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.convert._tensorflow import outside_of_graphs
+from graftax.convert._tensorflow import TensorFlow, outside_of_graphs
 from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError, MissingInputError, ParameterError, VariableWriteError
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
@@ -22,11 +22,9 @@ from graftax.convert.planning.control_flow_v1 import with_functional_control_flo
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program
 from graftax.convert.shown_names import shown
-from graftax.ops_jax import Int64Pair, ResourceHandle, StaticInputError, as_int64_pair
+from graftax.ops_jax import Array, Int64Pair, ResourceHandle, StaticInputError, Value, as_int64_pair
 
 __all__ = ["ConvertedCall", "convert_call"]
-
-# Any in this module: TensorFlow ships no type information, and arrays may be tracers.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,10 +43,10 @@ class ConvertedCall:
   flat: FlatFunction
   function: Callable[..., Any]
   variables: Mapping[str, LiveVariable | None]
-  initial: Mapping[str, Any]
+  initial: Mapping[str, Value]
   written: tuple[str, ...]
 
-  def results(self, arrays: Sequence[Any]) -> list[Any]:
+  def results(self, arrays: Sequence[Array]) -> list[Array]:
     """Returns the flat results, computed with the values that the variables have when the code runs.
 
     Raises:
@@ -57,10 +55,12 @@ class ConvertedCall:
     """
     self._refuse_writes(self.written)
     values = dict(zip(self.initial, self._reads.values(), strict=True))
-    found: list[Any] = self._with_known_integers(self._compiled_results, values, arrays)
+    found: list[Array] = self._with_known_integers(self._compiled_results, values, arrays)
     return found
 
-  def results_and_variables(self, values: Mapping[str, Any], arrays: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+  def results_and_variables(
+    self, values: Mapping[str, Value], arrays: Sequence[Array]
+  ) -> tuple[list[Value], dict[str, Value]]:
     """Returns the flat results and the variables after the call, for explicit values of the variables.
 
     Raises:
@@ -79,7 +79,7 @@ class ConvertedCall:
       name += "_"
     return name
 
-  def _check_names(self, values: Mapping[str, Any]) -> None:
+  def _check_names(self, values: Mapping[str, Value]) -> None:
     name = self.flat.name
     if not isinstance(values, Mapping):
       raise ParameterError(
@@ -93,7 +93,7 @@ class ConvertedCall:
         f"{shown(self.initial)}, as the method `variables` returns them."
       )
 
-  def current_values(self, tf: Any, arrays: Sequence[Any]) -> dict[str, Any]:
+  def current_values(self, tf: TensorFlow, arrays: Sequence[Array]) -> dict[str, Value]:
     """Returns the values that the variables have now, and a new PRNG key if a call with these arguments needs one."""
     found = dict(self.initial)
     with tf.init_scope():
@@ -106,7 +106,7 @@ class ConvertedCall:
         found[self.key_name] = jax.random.PRNGKey(int(tf.random.uniform([], 0, tf.int32.max, tf.int32)))
     return found
 
-  def _draws(self, values: Mapping[str, Any], arrays: Sequence[Any]) -> bool:
+  def _draws(self, values: Mapping[str, Value], arrays: Sequence[Array]) -> bool:
     """Returns whether the function draws random numbers that are not those of a generator in a variable."""
     try:
       jax.eval_shape(lambda: self._with_known_integers(self._run, values, arrays))
@@ -127,7 +127,7 @@ class ConvertedCall:
 
   @functools.cached_property
   def _compiled_results(self) -> Any:
-    def call(values: Mapping[str, Any], arrays: Sequence[Any], known: KnownIntegers) -> list[Any]:
+    def call(values: Mapping[str, Value], arrays: Sequence[Array], known: KnownIntegers) -> list[Value]:
       results, written = self._run(values, arrays, known)
       self._refuse_writes(written)
       return results
@@ -138,7 +138,7 @@ class ConvertedCall:
   def _compiled_call(self) -> Any:
     return jax.jit(self._run, static_argnums=2, inline=True)
 
-  def _with_known_integers(self, call: Any, values: Mapping[str, Any], arrays: Sequence[Any]) -> Any:
+  def _with_known_integers(self, call: Any, values: Mapping[str, Value], arrays: Sequence[Array]) -> Any:
     """Returns the result of a compiled function; integers that decide shapes are known if the caller knows them.
 
     The function is compiled for the values of such integers, so they are known only if it fails otherwise.
@@ -163,8 +163,8 @@ class ConvertedCall:
     )
 
   def _run(
-    self, values: Mapping[str, Any], arrays: Sequence[Any], known: KnownIntegers
-  ) -> tuple[list[Any], dict[str, Any]]:
+    self, values: Mapping[str, Value], arrays: Sequence[Array], known: KnownIntegers
+  ) -> tuple[list[Value], dict[str, Value]]:
     """Returns the flat results, and the variables that were written, with the next key if there is one."""
     variables = {name: value for name, value in values.items() if name in self.initial}
     next_key, keys = {}, {}
@@ -199,7 +199,7 @@ class ConvertedCall:
     )
 
 
-def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> ConvertedCall:
+def convert_call(tf: TensorFlow, flat: FlatFunction, specs: Sequence[jax.ShapeDtypeStruct]) -> ConvertedCall:
   """Returns a TensorFlow function as a JAX function.
 
   Args:
@@ -229,7 +229,7 @@ def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> Converted
   return ConvertedCall(flat, function, {name: live.get(name) for name in initial}, kept, written)
 
 
-def _of_shape(value: Any) -> Any:
+def _of_shape(value: Value) -> Value:
   is_array = isinstance(value, np.ndarray)
   return np.broadcast_to(np.zeros((), value.dtype), value.shape) if is_array else value
 

@@ -2,16 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 from graftax.convert.errors import InputError
+from graftax.convert.jax2tf.tf_ops.tensors import Dim
+from graftax.convert.pytrees import Leaf, PyTree
 
 __all__ = ["DeclaredResults", "UnspecifiedOutputShapeDtype"]
-
-# Any in this module: pytrees of the caller, whose dimensions may be symbolic.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,11 +27,11 @@ class DeclaredResults:
     structure: the structure of the result.
   """
 
-  specs: tuple[Any, ...]
-  structure: Any
+  specs: tuple[Leaf, ...]
+  structure: PyTree
 
   @staticmethod
-  def of(nested: Any) -> "DeclaredResults | None":
+  def of(nested: PyTree) -> "DeclaredResults | None":
     """Returns the declaration, or None if it is unspecified.
 
     Raises:
@@ -49,7 +48,7 @@ class DeclaredResults:
         )
     return DeclaredResults(tuple(leaves), structure)
 
-  def check(self, results: Sequence[Any], structure: object, name: str) -> None:
+  def check(self, results: Sequence[Leaf], structure: object, name: str) -> None:
     """Raises InputError if the flat results of a call, or their structure, differ from the declaration."""
     if structure != self.structure:
       raise InputError(
@@ -65,5 +64,5 @@ class DeclaredResults:
         )
 
 
-def _text(shape: Sequence[Any]) -> str:
+def _text(shape: Sequence[Dim]) -> str:
   return f"[{', '.join(map(str, shape))}]"

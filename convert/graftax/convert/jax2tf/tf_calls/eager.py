@@ -1,19 +1,17 @@
 """Runs TensorFlow op by op, on the memory of JAX's arrays."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.convert._tensorflow import outside_of_graphs
+from graftax.convert._tensorflow import TensorFlow, TfTensor, outside_of_graphs
 from graftax.convert.jax2tf.live.dtypes import jax_dtype
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
+from graftax.ops_jax import Array
 
 __all__ = ["run_eagerly"]
-
-# Any in this module: TensorFlow ships no type information.
 
 # TensorFlow's DLPack does not have the dtypes of less than 16 bits that NumPy lacks.
 _SHARED_DTYPES = frozenset(
@@ -25,7 +23,7 @@ _SHARED_DTYPES = frozenset(
 )
 
 
-def run_eagerly(tf: Any, function: FlatFunction, arrays: Sequence[Any]) -> list[jax.Array]:
+def run_eagerly(tf: TensorFlow, function: FlatFunction, arrays: Sequence[Array]) -> list[jax.Array]:
   """Returns the flat results of a TensorFlow function, called with arrays.
 
   On CPU, TensorFlow reads the memory of JAX's arrays, and JAX that of the results. Neither writes into memory that the
@@ -36,13 +34,13 @@ def run_eagerly(tf: Any, function: FlatFunction, arrays: Sequence[Any]) -> list[
     return [_array(result) for result in function(*(_tensor(tf, array) for array in arrays))]
 
 
-def _tensor(tf: Any, array: Any) -> Any:
+def _tensor(tf: TensorFlow, array: Array) -> TfTensor:
   if isinstance(array, jax.Array) and array.dtype in _SHARED_DTYPES and _is_on_one_cpu(array):
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
   return tf.convert_to_tensor(np.asarray(array))
 
 
-def _array(tensor: Any) -> jax.Array:
+def _array(tensor: TfTensor) -> jax.Array:
   dtype = jax_dtype(tensor.dtype)
   is_kept = dtype in _SHARED_DTYPES and dtype == tensor.dtype.as_numpy_dtype
   if is_kept and "CPU" in tensor.device and jax.default_backend() == "cpu":

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from graftax.convert._tensorflow import without_autograph
+from graftax.convert._tensorflow import TensorFlow, TfFunction, TfTensor, without_autograph
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.live.arguments import flatten
 from graftax.convert.jax2tf.live.dtypes import jax_dtype
+from graftax.convert.pytrees import Leaf, PyTree
 
 __all__ = ["FlatFunction"]
-
-# Any in this module: TensorFlow ships no type information, and structures are pytrees of the caller.
 
 
 class FlatFunction:
@@ -21,7 +20,7 @@ class FlatFunction:
     result_structure: the structure of the result of the last call.
   """
 
-  def __init__(self, tf: Any, function: Callable[..., Any], structure: Any):
+  def __init__(self, tf: TensorFlow, function: Callable[..., Any], structure: PyTree):
     """Creates the function.
 
     Args:
@@ -33,9 +32,9 @@ class FlatFunction:
     self._function = function
     self._structure = structure
     self.name = str(getattr(function, "__name__", None) or type(function).__name__)
-    self.result_structure: Any = None
+    self.result_structure: PyTree = None
 
-  def __call__(self, *tensors: Any) -> list[Any]:
+  def __call__(self, *tensors: TfTensor) -> list[TfTensor]:
     """Returns the leaves of the result as tensors.
 
     Raises:
@@ -46,12 +45,12 @@ class FlatFunction:
     self.result_structure = structure
     return [self._tensor(leaf, position) for position, leaf in enumerate(leaves)]
 
-  def nested(self, leaves: list[Any]) -> Any:
+  def nested(self, leaves: list[Leaf]) -> PyTree:
     """Returns flat results in the structure of the last call."""
     (result,), _ = self.result_structure.unflatten(leaves)
     return result
 
-  def traced(self, specs: list[Any], **options: Any) -> Any:
+  def traced(self, specs: list[Any], **options: Any) -> TfFunction:
     """Returns a ConcreteFunction of flat tensors.
 
     AutoGraph is used if the function has conditions or loops on tensors that TensorFlow cannot trace without it.
@@ -75,13 +74,13 @@ class FlatFunction:
     """Returns the function as one with a name of its own, which TensorFlow gives to the graph."""
 
     @without_autograph
-    def call(*tensors: Any) -> list[Any]:
+    def call(*tensors: TfTensor) -> list[TfTensor]:
       return self(*tensors)
 
     call.__name__ = self.name if self.name.isidentifier() else "function"
     return call
 
-  def _tensor(self, leaf: Any, position: int) -> Any:
+  def _tensor(self, leaf: Leaf, position: int) -> TfTensor:
     tf = self._tf
     where = f"call_tf: {self.name}: result {position}"
     if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 
 from graftax.convert.errors import ConversionError
+from graftax.ops_jax import Array
 from graftax.xla_call_module import mlir
 
 if TYPE_CHECKING:
@@ -14,15 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["read_on_host"]
 
-# Any in this module: arrays, tracers and values of MLIR.
-
 # A primitive of our own rather than `jax.pure_callback`, because its lowering can raise an error that says what to do
 # if `jax.export` does not support the read. It has no operands, so it needs no rules for derivatives and batching.
 _read_p = Primitive("read_tensorflow_variables")
 _read_p.multiple_results = True
 
 
-def read_on_host(reads: "VariableReads") -> tuple[Any, ...]:
+def read_on_host(reads: "VariableReads") -> tuple[Array, ...]:
   """Returns the values that the variables have when the code runs.
 
   Raises:
@@ -32,16 +31,16 @@ def read_on_host(reads: "VariableReads") -> tuple[Any, ...]:
 
 
 @_read_p.def_impl
-def _impl(*, reads: "VariableReads") -> list[Any]:
+def _impl(*, reads: "VariableReads") -> list[Array]:
   return [jnp.asarray(value) for value in reads.read()]
 
 
 @_read_p.def_abstract_eval
-def _abstract(*, reads: "VariableReads") -> list[Any]:
+def _abstract(*, reads: "VariableReads") -> list[jax.core.ShapedArray]:
   return [jax.core.ShapedArray(spec.shape, spec.dtype) for spec in reads.specs]
 
 
-def _callback(*, reads: "VariableReads") -> Any:
+def _callback(*, reads: "VariableReads") -> Array:
   return jax.pure_callback(reads.read, reads.specs)
 
 

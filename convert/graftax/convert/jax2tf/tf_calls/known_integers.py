@@ -2,13 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-__all__ = ["KnownIntegers"]
+from graftax.convert.pytrees import Leaf
 
-# Any in this module: arrays may be tracers.
+__all__ = ["KnownIntegers"]
 
 # Converted functions treat integers of up to this many elements as known.
 _MAX_SIZE = 32
@@ -25,13 +24,13 @@ class KnownIntegers:
   arrays: tuple[tuple[int, str, tuple[int, ...], bytes], ...] = ()
 
   @staticmethod
-  def among(arguments: Sequence[Any]) -> "KnownIntegers":
+  def among(arguments: Sequence[Leaf]) -> "KnownIntegers":
     """Returns the short integer arrays that are not JAX arrays."""
     return KnownIntegers(
       tuple((i, x.dtype.str, x.shape, x.tobytes()) for i, x in enumerate(arguments) if _is_short_integers(x))
     )
 
-  def replace(self, arguments: Sequence[Any]) -> list[Any]:
+  def replace(self, arguments: Sequence[Leaf]) -> list[Leaf]:
     """Returns the arguments with the known ones as NumPy arrays."""
     found = list(arguments)
     for position, dtype, shape, data in self.arrays:
@@ -39,5 +38,5 @@ class KnownIntegers:
     return found
 
 
-def _is_short_integers(x: Any) -> bool:
+def _is_short_integers(x: Leaf) -> bool:
   return isinstance(x, np.ndarray) and x.dtype.kind in "iub" and x.ndim <= 1 and x.size <= _MAX_SIZE

@@ -1,18 +1,18 @@
 """Lookup tables whose contents can change; compiled code would not see that."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from graftax.convert._tensorflow import TensorFlow, TfTensor
 from graftax.convert.errors import ConversionError
 from graftax.convert.program import Capture
 from graftax.ops_jax import LookupTable
 
 __all__ = ["refuse_mutable_tables"]
 
-# Any in this module: TensorFlow ships no type information.
 
-
-def refuse_mutable_tables(tf: Any, name: str, captures: Sequence[Capture], captured_inputs: Sequence[Any]) -> None:
+def refuse_mutable_tables(
+  tf: TensorFlow, name: str, captures: Sequence[Capture], captured_inputs: Sequence[TfTensor]
+) -> None:
   """Raises ConversionError if a function captures a table to which keys can be added.
 
   Args:
@@ -29,7 +29,7 @@ def refuse_mutable_tables(tf: Any, name: str, captures: Sequence[Capture], captu
       )
 
 
-def _is_mutable(tf: Any, table: LookupTable, handle: Any) -> bool:
+def _is_mutable(tf: TensorFlow, table: LookupTable, handle: TfTensor) -> bool:
   keys, values = tf.constant(table.keys[:0]), tf.constant(table.values[:0])
   try:
     tf.raw_ops.LookupTableInsertV2(table_handle=handle, keys=keys, values=values)  # of no keys, so nothing changes

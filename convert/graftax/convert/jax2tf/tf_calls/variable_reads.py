@@ -5,20 +5,18 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.convert._tensorflow import import_tensorflow
+from graftax.convert._tensorflow import TensorFlow, import_tensorflow
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.live.dtypes import jax_dtype
 from graftax.convert.live.variables import LiveVariable
+from graftax.ops_jax import Array
 
 __all__ = ["CapturedVariables", "VariableReads", "variable_reads"]
-
-# Any in this module: arrays and tracers.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class VariableReads:
   variables: tuple[LiveVariable, ...]
   specs: tuple[jax.ShapeDtypeStruct, ...]
 
-  def values(self) -> tuple[Any, ...]:
+  def values(self) -> tuple[Array, ...]:
     """Returns the values for the code that is being traced.
 
     Compiled code reads the variables whenever it runs, all of them in one call of the host. While `jax2tf.convert`
@@ -61,7 +59,7 @@ class VariableReads:
 
     return read_tensorflow_variables
 
-  def _value(self, tf: Any, variable: LiveVariable, spec: jax.ShapeDtypeStruct) -> np.ndarray:
+  def _value(self, tf: TensorFlow, variable: LiveVariable, spec: jax.ShapeDtypeStruct) -> np.ndarray:
     tensor = variable.tensor(tf)
     # numpy() would copy; NumPy's buffers lack the dtypes that NumPy itself lacks.
     has_buffer = np.dtype(tensor.dtype.as_numpy_dtype).kind in "biufc"
@@ -85,7 +83,7 @@ class CapturedVariables:
   def __init__(self) -> None:
     self.variables: list[LiveVariable] = []
     self.specs: list[jax.ShapeDtypeStruct] = []
-    self._operands: Sequence[Any] | None = None
+    self._operands: Sequence[Array] | None = None
 
   @staticmethod
   def current() -> "CapturedVariables | None":
@@ -100,7 +98,7 @@ class CapturedVariables:
       yield
 
   @contextlib.contextmanager
-  def bound(self, operands: Sequence[Any]) -> Iterator[None]:
+  def bound(self, operands: Sequence[Array]) -> Iterator[None]:
     """Makes the operands, one for each variable, the values inside of this block."""
     self._operands = operands
     try:
@@ -121,7 +119,7 @@ class CapturedVariables:
     finally:
       _thread.stack.pop()
 
-  def value(self, variable: LiveVariable, spec: jax.ShapeDtypeStruct) -> Any:
+  def value(self, variable: LiveVariable, spec: jax.ShapeDtypeStruct) -> Array:
     """Returns the value of a variable."""
     position = next((i for i, known in enumerate(self.variables) if _are_same(known, variable)), None)
     if self._operands is not None:
@@ -143,7 +141,7 @@ def _are_same(a: LiveVariable, b: LiveVariable) -> bool:
   return a.handle is b.handle
 
 
-def variable_reads(function: str, variables: Sequence[LiveVariable], values: Sequence[Any]) -> VariableReads:
+def variable_reads(function: str, variables: Sequence[LiveVariable], values: Sequence[Array]) -> VariableReads:
   """Returns the reads of variables whose current values have the shapes of `values`."""
   specs = [jax.ShapeDtypeStruct(value.shape, jax_dtype(v.dtype)) for v, value in zip(variables, values, strict=True)]
   return VariableReads(function, tuple(variables), tuple(specs))

@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.typing import DTypeLike
 
 from graftax.convert.jax2tf.tf_ops import registry
 from graftax.convert.jax2tf.tf_ops.builder import Builder
@@ -15,8 +16,6 @@ from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Tensor, physi
 from graftax.graphdef_ir import TensorRef
 
 __all__ = ["run_jaxpr", "run_open_jaxpr"]
-
-# Any in this module: abstract values, whose classes are private in JAX.
 
 # Results of an equation without a form; no graph is made of them.
 _NO_REF = TensorRef("unsupported")
@@ -29,11 +28,13 @@ def run_jaxpr(b: Builder, closed: ClosedJaxpr, operands: Sequence[Tensor]) -> li
 
 def run_open_jaxpr(b: Builder, jaxpr: Jaxpr, consts: Sequence[Tensor], operands: Sequence[Tensor]) -> list[Tensor]:
   """Returns the results of a jaxpr for tensors and constants, computed by new nodes."""
-  values: dict[Any, Tensor] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
+  values: dict[Var, Tensor] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
 
-  def read(atom: Any) -> Tensor:
-    literal = atom
-    return _known(b, literal.val, literal.aval.dtype) if isinstance(atom, Literal) else values[atom]
+  def read(atom: Var | Literal) -> Tensor:
+    if not isinstance(atom, Literal):
+      return values[atom]
+    aval: Any = atom.aval  # the class that JAX declares has no dtype
+    return _known(b, atom.val, aval.dtype)
 
   for eqn in jaxpr.eqns:
     outer, b.scope = b.scope, eqn.primitive.name
@@ -80,7 +81,7 @@ def _folded(b: Builder, eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tenso
   return [b.constant(np.asarray(x)) for x in (found if eqn.primitive.multiple_results else [found])]
 
 
-def _known(b: Builder, value: Any, dtype: Any) -> Tensor:
+def _known(b: Builder, value: Any, dtype: DTypeLike) -> Tensor:
   """Returns a constant of a jaxpr with the dtype that `physical_spec` gives it."""
   if jax.numpy.issubdtype(dtype, jax.dtypes.prng_key):
     return b.constant(np.asarray(jax.random.key_data(value)))

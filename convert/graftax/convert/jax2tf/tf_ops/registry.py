@@ -12,9 +12,9 @@ import pkgutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["PrimitiveRule", "Unsupported", "find", "plain_op_primitives", "rule"]
+import jax
 
-# Any in this module: parameters of primitives.
+__all__ = ["PrimitiveRule", "Unsupported", "find", "plain_op_primitives", "rule"]
 
 # Parameters that never change what a TensorFlow graph computes: placement, hints, and what the result's type says.
 _ALWAYS_IGNORED = frozenset({"accuracy", "out_sharding", "sharding"})
@@ -40,7 +40,7 @@ class PrimitiveRule:
   ignores: frozenset[str]
   folds: bool
 
-  def arguments(self, params: dict[str, Any], outs: tuple[Any, ...]) -> dict[str, Any]:
+  def arguments(self, params: dict[str, Any], outs: tuple[jax.ShapeDtypeStruct, ...]) -> dict[str, Any]:
     """Returns the keyword arguments of the rule for an equation.
 
     Raises:

@@ -3,9 +3,7 @@
 import ast
 import warnings
 from collections.abc import Callable
-from typing import Any
 
-# Any in this module: symbolic dimensions.
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +14,7 @@ from jax.extend.core import primitives
 from graftax.convert.source_code import spelling
 from graftax.convert.source_code.comparing import same_block
 from graftax.convert.source_code.errors import SourceError
-from graftax.convert.source_code.program import Block, Equation, Literal, Value
+from graftax.convert.source_code.program import Block, Dim, Equation, Literal, Value
 from graftax.convert.source_code.reading import read
 from graftax.convert.source_code.spelling.registry import proposals
 from graftax.convert.source_code.spelling.texts import array_text, dim_names, number_text
@@ -137,10 +135,10 @@ def _function(text: str, equation: Equation, inputs: list[Value]) -> Callable[..
   return function
 
 
-def dims_of(equation: Equation) -> dict[str, Any]:
+def dims_of(equation: Equation) -> dict[str, Dim]:
   """Returns the symbolic dimensions that a text may name."""
   shapes = [o.shape for o in [*equation.inputs, *equation.outputs]]
-  found: dict[str, Any] = {}
+  found: dict[str, Dim] = {}
   for size in [size for shape in shapes for size in shape] + [equation.settings.get("dim")]:
     if is_symbolic_dim(size):
       for name in dim_names(size):

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-# Any in this module: settings of operations, which JAX does not type.
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -7,13 +7,14 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from graftax.convert.jax2tf.short_integers import CAST_BITS, is_short_integer
 from graftax.convert.jax2tf.tf_ops import complex_parts
 from graftax.convert.jax2tf.tf_ops.builder import Builder, Input
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
-from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Shape, Tensor
+from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Dim, Shape, Tensor
 from graftax.graphdef_ir import DType, op_signature
 
 __all__ = [
@@ -33,8 +34,6 @@ __all__ = [
   "through",
   "transpose",
 ]
-
-# Any in this module: numbers of any kind, and dtypes.
 
 
 def through(b: Builder, op: str, operands: Sequence[Tensor]) -> Tensor:
@@ -68,7 +67,7 @@ def joint_shape(x: Tensor, y: Tensor) -> Shape:
   return tuple(m if isinstance(n, int) and n == 1 else n for m, n in zip(x.shape, y.shape, strict=True))
 
 
-def _takes(op: str, dtype: "np.dtype[Any]") -> bool:
+def _takes(op: str, dtype: np.dtype) -> bool:
   """Returns whether TensorFlow has a CPU kernel whose first input has a dtype."""
   signature = op_signature(op)
   attr = signature.inputs[0].type_attr
@@ -80,7 +79,7 @@ def at_least_float32(b: Builder, x: Tensor) -> Tensor:
   return cast(b, x, np.float32) if x.is_float and x.dtype.itemsize < 4 else x
 
 
-def cast(b: Builder, x: Tensor, dtype: Any) -> Tensor:
+def cast(b: Builder, x: Tensor, dtype: DTypeLike) -> Tensor:
   """Returns a tensor as another dtype, as TensorFlow's Cast does.
 
   Raises:
@@ -189,7 +188,7 @@ def transpose(b: Builder, x: Tensor, permutation: Sequence[int]) -> Tensor:
   return b.op("Transpose", x, np.array(permutation, np.int32), shape=shape)
 
 
-def pad(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], value: Any) -> Tensor:
+def pad(b: Builder, x: Tensor, padding: Sequence[tuple[Dim, Dim]], value: Any) -> Tensor:
   """Returns a tensor with elements added before and after it along each axis; negative numbers remove elements.
 
   The numbers may be symbolic, as those of SAME padding of a symbolic size are.
@@ -208,7 +207,7 @@ def pad(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], value: Any) -
   return static_slice(b, x, starts, ends) if any(n < 0 for pair in padding for n in pair) else x
 
 
-def _pad_symbolic(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], fill: Tensor) -> Tensor:
+def _pad_symbolic(b: Builder, x: Tensor, padding: Sequence[tuple[Dim, Dim]], fill: Tensor) -> Tensor:
   """Returns the tensor with symbolic numbers of elements added; their signs may be unknown before the graph runs."""
   shape = tuple(size + before + after for size, (before, after) in zip(x.shape, padding, strict=True))
   amounts = reshape(b, b.shape(tuple(n for pair in padding for n in pair)), (x.rank, 2))
@@ -221,7 +220,7 @@ def _pad_symbolic(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], fil
 
 
 def static_slice(
-  b: Builder, x: Tensor, starts: Sequence[Any], limits: Sequence[Any], strides: Sequence[int] | None = None
+  b: Builder, x: Tensor, starts: Sequence[Dim], limits: Sequence[Dim], strides: Sequence[int] | None = None
 ) -> Tensor:
   """Returns a slice with known bounds; a limit may be symbolic."""
   strides = [1] * x.rank if strides is None else list(strides)
@@ -274,7 +273,7 @@ def _own_copy(b: Builder, x: Tensor, positions: Tensor, updates: Tensor) -> Tens
   return b.op("Maximum", copy, copy, shape=x.shape)
 
 
-def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
   """Returns whether two shapes are known to be equal."""
   return len(a) == len(b) and all(
     isinstance(m, int) == isinstance(n, int) and m == n for m, n in zip(a, b, strict=True)

@@ -23,8 +23,6 @@ from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor
 
 __all__ = ["IndexedAxes", "column", "flat_positions", "in_bounds", "product"]
 
-# Any in this module: numbers in shapes may be symbolic.
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexedAxes:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from graftax.convert.jax2tf.tf_ops.builder import VARIANT_DTYPE, Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
@@ -14,13 +16,13 @@ from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor, partial_shape
 from graftax.graphdef_ir import DType
 from graftax.xla_call_module import lax_extras
 
-# Any in this module: jaxprs.
-
 Step = Callable[[Builder, list[Tensor]], Sequence[Tensor]]
 
 
 @rule("cond", ignores=("branches_platforms",), folds=False)
-def cond(b: Builder, index: Tensor, *operands: Tensor, branches: Sequence[Any], outs: Sequence[Any]) -> list[Tensor]:
+def cond(
+  b: Builder, index: Tensor, *operands: Tensor, branches: Sequence[ClosedJaxpr], outs: Sequence[jax.ShapeDtypeStruct]
+) -> list[Tensor]:
   """Returns the results of the branch with a number; the nearest branch if there is none with it."""
   if index.value is not None:
     return run_jaxpr(b, branches[min(max(int(index.value), 0), len(branches) - 1)], operands)
@@ -32,7 +34,12 @@ def cond(b: Builder, index: Tensor, *operands: Tensor, branches: Sequence[Any], 
 
 
 def _branch(
-  b: Builder, index: Tensor, operands: Sequence[Tensor], branches: Sequence[Any], outs: Sequence[Any], first: int
+  b: Builder,
+  index: Tensor,
+  operands: Sequence[Tensor],
+  branches: Sequence[ClosedJaxpr],
+  outs: Sequence[jax.ShapeDtypeStruct],
+  first: int,
 ) -> list[Tensor]:
   """Returns the results of one of the branches from `first` on: one of two, which may decide between the others."""
   known, passed = _split_known(operands)
@@ -65,7 +72,11 @@ def _branch(
 
 
 def _branch_by_loops(
-  b: Builder, index: Tensor, operands: Sequence[Tensor], branches: Sequence[Any], outs: Sequence[Any]
+  b: Builder,
+  index: Tensor,
+  operands: Sequence[Tensor],
+  branches: Sequence[ClosedJaxpr],
+  outs: Sequence[jax.ShapeDtypeStruct],
 ) -> list[Tensor]:
   """Returns the results of one of the branches, each of which is a loop of one step or none.
 
@@ -77,7 +88,7 @@ def _branch_by_loops(
   results = [_zeros(b, out) for out in outs]
   for number, (branch, comparison) in enumerate(zip(branches, comparisons, strict=True)):
 
-    def step(inner: Builder, given: list[Tensor], branch: Any = branch) -> Sequence[Tensor]:
+    def step(inner: Builder, given: list[Tensor], branch: ClosedJaxpr = branch) -> Sequence[Tensor]:
       runs, *rest = given
       found = run_jaxpr(inner, branch, _joined(known, rest[: len(passed)]))
       return [inner.op("LogicalNot", runs, shape=()), *rest[: len(passed)], *found]
@@ -215,7 +226,7 @@ def _loop_of_flag(
 
 @rule("while", folds=False)
 def while_(
-  b: Builder, *operands: Tensor, cond_nconsts: int, body_nconsts: int, cond_jaxpr: Any, body_jaxpr: Any
+  b: Builder, *operands: Tensor, cond_nconsts: int, body_nconsts: int, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr
 ) -> list[Tensor]:
   """Returns the carry of a loop. Under vmap each element has its own test, and finished ones keep their values."""
   known, consts = _split_known(operands[: cond_nconsts + body_nconsts])
@@ -251,10 +262,10 @@ def _where(b: Builder, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def scan(
   b: Builder,
   *operands: Tensor,
-  jaxpr: Any,
+  jaxpr: ClosedJaxpr,
   length: Dim,
   reverse: bool,
-  outs: Sequence[Any],
+  outs: Sequence[jax.ShapeDtypeStruct],
   num_consts: int | None = None,
   num_carry: int | None = None,
   ft_in: Any = None,
@@ -316,7 +327,7 @@ def _reversed(b: Builder, rows: Tensor, reverse: bool) -> Tensor:
   return b.op("GatherV2", rows, backwards, np.int32(0), shape=rows.shape)
 
 
-def _reserved(b: Builder, spec: Any, length: Dim) -> Tensor:
+def _reserved(b: Builder, spec: jax.ShapeDtypeStruct, length: Dim) -> Tensor:
   """Returns a list for rows of a stack, which are not read before they are set."""
   if b.library.consumer == "tflite" and not all(isinstance(size, int) for size in spec.shape[1:]):
     # TFLite reserves rows of fixed sizes only.
@@ -325,7 +336,7 @@ def _reserved(b: Builder, spec: Any, length: Dim) -> Tensor:
   return b.op("TensorListReserve", _row_shape(b, spec), b.size(length), shape=(), element_dtype=dtype)
 
 
-def _stacked(b: Builder, handle: Tensor, spec: Any, length: Dim) -> Tensor:
+def _stacked(b: Builder, handle: Tensor, spec: jax.ShapeDtypeStruct, length: Dim) -> Tensor:
   number = length if isinstance(length, int) else -1
   dtype = DType.from_numpy(spec.dtype)
   return b.op(
@@ -333,10 +344,10 @@ def _stacked(b: Builder, handle: Tensor, spec: Any, length: Dim) -> Tensor:
   )
 
 
-def _row_shape(b: Builder, spec: Any) -> Tensor:
+def _row_shape(b: Builder, spec: jax.ShapeDtypeStruct) -> Tensor:
   sizes = [size if isinstance(size, int) else -1 for size in spec.shape[1:]]
   return b.constant(np.array(sizes, np.int32).reshape(-1))
 
 
-def _zeros(b: Builder, spec: Any) -> Tensor:
+def _zeros(b: Builder, spec: jax.ShapeDtypeStruct) -> Tensor:
   return broadcast(b, b.constant(np.zeros((1,) * len(spec.shape), spec.dtype)), spec.shape)
