@@ -45,6 +45,7 @@ Models are written:
 Helpers:
 
 - `errors`: the errors of this package.
+- `pytrees`: names of types for what users pass in and models have stored.
 """
 
 import importlib

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from jax.typing import DTypeLike
+
 from graftax.convert import (
   AnnotatedFunction,
   ConvertOptions,
@@ -39,6 +41,7 @@ from graftax.savedmodel_io.variables.casting import variable_cast
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 from graftax.savedmodel_io.variables.object_variables import read_object_variables
 from graftax.savedmodel_io.variables.progress import read_progress
+from graftax.savedmodel_io.variables.sharding import Shardings
 from graftax.savedmodel_io.variables.variables import Variables
 
 __all__ = ["SavedModel", "load"]
@@ -275,9 +278,9 @@ def load(
   tags: str | Iterable[str] | None = None,
   *,
   verify: bool | None = None,
-  dtype: Any = None,
+  dtype: DTypeLike | None = None,
   keep: str | Iterable[str] = (),
-  sharding: Any = None,
+  sharding: Shardings = None,
   progress: Callable[[int, int], None] | bool | None = None,
   limits: Limits | None = None,
   copy: bool = False,

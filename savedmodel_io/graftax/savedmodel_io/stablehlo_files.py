@@ -17,6 +17,7 @@ from graftax.convert.rewriting import CompiledFunction, Consumer, write_module
 from graftax.graphdef_ir import GraftaxError, TensorSpec
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.parameters.safetensors_files import write_safetensors
+from graftax.savedmodel_io.pytrees import Json, KeyPath, Leaf, PyTree
 from graftax.savedmodel_io.saved_model import SavedModel
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
@@ -36,8 +37,6 @@ _RNG_SPEC = jax.ShapeDtypeStruct((2,), np.uint32)
 # Nodes may be for another platform than this process has.
 _OPTIONS = ConvertOptions(xlacallmodule_strict_checks=False)
 
-# Any in this module: parameters and arguments are pytrees of the caller, and a manifest is what JSON can hold.
-
 Weights = Literal["inside", "beside"]
 
 
@@ -52,16 +51,16 @@ class _Entry:
   """
 
   function: Callable[..., Any]
-  params: Mapping[str, Any]
+  params: Mapping[str, Leaf]
   inputs: Mapping[str, jax.ShapeDtypeStruct]
 
 
 def write_stablehlo(
   path: str | os.PathLike[str],
   functions: Any,
-  params: Any = None,
+  params: PyTree = None,
   *,
-  inputs: Mapping[str, Mapping[str, Any]] | None = None,
+  inputs: Mapping[str, Mapping[str, Leaf]] | None = None,
   version: str | None = None,
   platform: str = "cpu",
   weights: Weights = "inside",
@@ -111,14 +110,14 @@ def write_stablehlo(
   replaces = _MANIFEST if overwrite else None
   check_new_folder(target, replaces=replaces)
   consumer = Consumer.of(_CONSUMER if version is None else f"{_CONSUMER}-{version}")
-  manifest: dict[str, Any] = {"format": "graftax-stablehlo", "version": 1, "platform": platform, "functions": {}}
+  manifest: dict[str, Json] = {"format": "graftax-stablehlo", "version": 1, "platform": platform, "functions": {}}
   if weights == "beside":
     manifest["parameters_file"] = _PARAMETERS
   # A model keeps the dtypes of its signatures; JAX functions are traced as the caller traces them.
   x64 = jax.enable_x64(True) if isinstance(functions, SavedModel) else contextlib.nullcontext()
   with new_folder(target, replaces=replaces) as folder, x64:
     files: set[str] = set()
-    used: dict[str, Any] = {}
+    used: dict[str, Leaf] = {}
     for name, entry in _entries(functions, params, inputs or {}):
       data, record = _exported(name, entry, consumer, platform, weights)
       file = _file_name(name, files)
@@ -131,7 +130,7 @@ def write_stablehlo(
   return tuple(sorted({function["stablehlo_version"] for function in manifest["functions"].values()}))
 
 
-def _entries(functions: Any, params: Any, inputs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _Entry]]:
+def _entries(functions: Any, params: PyTree, inputs: Mapping[str, Mapping[str, Leaf]]) -> Iterator[tuple[str, _Entry]]:
   if isinstance(functions, SavedModel):
     if params is not None:
       raise SaveInputError("params are given for a model, which has its own; pass a JAX function of other parameters")
@@ -155,9 +154,9 @@ def _entries(functions: Any, params: Any, inputs: Mapping[str, Mapping[str, Any]
     yield str(name), _of_function(traces[0], tree, what)
 
 
-def _of_signature(model: SavedModel, signature: Signature, given: Mapping[str, Any] | None) -> _Entry:
+def _of_signature(model: SavedModel, signature: Signature, given: Mapping[str, Leaf] | None) -> _Entry:
   what = f"signature {signature.name!r}"
-  specs: dict[str, Any] = {}
+  specs: dict[str, Leaf] = {}
   for name, spec in signature.inputs.items():
     if not isinstance(spec, TensorSpec) or spec.dtype.numpy.hasobject:
       raise SaveInputError(f"{what}: input {name!r} is not an array of numbers; split the model, and write its body")
@@ -171,7 +170,7 @@ def _of_signature(model: SavedModel, signature: Signature, given: Mapping[str, A
   _, arrays = symbolic_arguments(JaxFunction(len, kwargs=specs), what)
   fn, params = model.convert(signature, options=_OPTIONS)
 
-  def call(values: Mapping[str, Any], *flat: Any) -> Any:
+  def call(values: Mapping[str, Leaf], *flat: Leaf) -> PyTree:
     named = dict(zip(specs, flat, strict=False))
     if len(flat) > len(specs):
       named[fn.rng_name] = jax.random.wrap_key_data(flat[-1])
@@ -186,7 +185,7 @@ def _of_function(function: JaxFunction, tree: ParameterTree | None, what: str) -
   takes_params = tree is not None and function.takes_params
   params = tree.values if tree is not None and takes_params else {}
 
-  def call(values: Mapping[str, Any], *flat: Any) -> Any:
+  def call(values: Mapping[str, Leaf], *flat: Leaf) -> PyTree:
     args, kwargs = jax.tree.unflatten(structure, flat)
     if tree is not None and takes_params:
       args = (jax.tree.unflatten(jax.tree.structure(tree.specs), [values[name] for name in params]), *args)
@@ -207,13 +206,13 @@ class _Shaped:
 
 def _exported(
   name: str, entry: _Entry, consumer: Consumer, platform: str, weights: Weights
-) -> tuple[bytes, dict[str, Any]]:
+) -> tuple[bytes, dict[str, Json]]:
   """Returns the portable artifact of an entry and its record in the manifest."""
   values = {key: np.asarray(value) for key, value in entry.params.items()}
   params = {} if weights == "inside" else {k: jax.ShapeDtypeStruct(v.shape, v.dtype) for k, v in values.items()}
   results: list[str] = []
 
-  def flat(*arguments: Any) -> list[Any]:
+  def flat(*arguments: Leaf) -> list[Leaf]:
     given, rest = arguments[: len(params)], arguments[len(params) :]
     found = entry.function(values if weights == "inside" else dict(zip(params, given, strict=True)), *rest)
     leaves = jax.tree_util.tree_leaves_with_path(found)  # an array of bounded size is padded values and a length
@@ -244,16 +243,16 @@ def _exported(
   }
 
 
-def _described(kind: str, name: str, spec: Any) -> dict[str, Any]:
+def _described(kind: str, name: str, spec: jax.ShapeDtypeStruct) -> dict[str, Json]:
   shape = [size if isinstance(size, int) else str(size) for size in spec.shape]
   return {"kind": kind, "name": name, "dtype": np.dtype(spec.dtype).name, "shape": shape}
 
 
-def _spec(leaf: Any) -> jax.ShapeDtypeStruct:
+def _spec(leaf: Leaf) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(jax.numpy.shape(leaf), jax.dtypes.result_type(leaf))
 
 
-def _path(first: str, path: Sequence[Any]) -> str:
+def _path(first: str, path: KeyPath) -> str:
   """Returns the name of a leaf: the keys on the way to it, after `first`."""
   keys = jax.tree_util.keystr(tuple(path), simple=True, separator="/")
   return "/".join(filter(None, (first, keys)))

@@ -2,7 +2,8 @@
 
 import os
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
@@ -13,8 +14,8 @@ from graftax.savedmodel_io.errors import DamagedSavedModelError
 
 __all__ = ["read_chunked_saved_model"]
 
-# Any in this module: a field holds messages, lists, maps or values.
-
+# A message, or what is in one of its fields. The type of messages that protobuf declares is not that of our schema.
+_Message: TypeAlias = Any
 _KEY_FIELD, _VALUE_FIELD = 1, 2
 # A repeated field may be given an element far behind its end. What an element and its message take in memory.
 _ELEMENT_BYTES = 200
@@ -66,7 +67,7 @@ class _Merger:
     self._infos = metadata.chunks
     self._used: set[int] = set()
 
-  def merge(self, chunked: schema.ChunkedMessage, target: Any, depth: int) -> None:
+  def merge(self, chunked: schema.ChunkedMessage, target: _Message, depth: int) -> None:
     """Merges a chunk, and then the chunks of fields within it, into a message.
 
     Args:
@@ -80,7 +81,7 @@ class _Merger:
     for field in sorted(chunked.chunked_fields, key=_depth):
       self._merge_field(field, target, depth)
 
-  def _merge_field(self, field: schema.ChunkedField, target: Any, depth: int) -> None:
+  def _merge_field(self, field: schema.ChunkedField, target: _Message, depth: int) -> None:
     tags = deque(field.field_tag)
     if not tags:
       self.merge(field.message, target, depth)
@@ -109,7 +110,7 @@ class _Merger:
       raise ValueError(f"chunk {index} has {len(data)} bytes; expected {info.size}")
     return data
 
-  def _submessage(self, message: Any, descriptor: FieldDescriptor, key: schema.FieldIndex | None) -> Any:
+  def _submessage(self, message: _Message, descriptor: FieldDescriptor, key: schema.FieldIndex | None) -> _Message:
     """Returns the message in a field, or in an element of it, which is added if it is not there."""
     value = getattr(message, descriptor.name)
     is_map = descriptor.message_type is not None and descriptor.message_type.GetOptions().map_entry
@@ -124,7 +125,9 @@ class _Merger:
     self._extend(value, index, descriptor, value.add)
     return value[index]
 
-  def _set_value(self, message: Any, descriptor: FieldDescriptor, key: schema.FieldIndex | None, chunk: bytes) -> None:
+  def _set_value(
+    self, message: _Message, descriptor: FieldDescriptor, key: schema.FieldIndex | None, chunk: bytes
+  ) -> None:
     """Appends a chunk to the bytes in a field, or in an element of it."""
     if descriptor.type not in (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING):
       raise ValueError(f"field {descriptor.full_name!r} does not hold bytes")
@@ -144,7 +147,7 @@ class _Merger:
     self._spend(len(old), f"joining the parts of field {descriptor.full_name!r}")
     return old + part
 
-  def _extend(self, values: Any, index: int, descriptor: FieldDescriptor, add: Any) -> None:
+  def _extend(self, values: _Message, index: int, descriptor: FieldDescriptor, add: Callable[[], object]) -> None:
     num_added = index + 1 - len(values)
     if num_added > 0:
       self._spend(_ELEMENT_BYTES * num_added, f"element {index} of field {descriptor.full_name!r}")
@@ -159,7 +162,7 @@ def _depth(field: schema.ChunkedField) -> int:
   return len(field.field_tag)
 
 
-def _field(message: Any, tag: schema.FieldIndex) -> FieldDescriptor:
+def _field(message: _Message, tag: schema.FieldIndex) -> FieldDescriptor:
   descriptor: FieldDescriptor | None
   descriptor = message.DESCRIPTOR.fields_by_number.get(tag.field) if tag.WhichOneof("kind") == "field" else None
   if descriptor is None:

@@ -2,16 +2,30 @@
 
 import sys
 import types
-from typing import Any
+from typing import Any, TypeAlias
 
 from graftax.convert import import_tensorflow
 
-__all__ = ["import_dtensor", "import_tensorflow", "imported_tensorflow", "tensorflow_module_class"]
+__all__ = [
+  "TensorFlow",
+  "TfFunction",
+  "TfTensor",
+  "import_dtensor",
+  "import_tensorflow",
+  "imported_tensorflow",
+  "tensorflow_module_class",
+]
 
-# Any: TensorFlow ships no type information.
+# TensorFlow ships no type information, so a type checker takes each of these for `Any`.
+TensorFlow: TypeAlias = Any
+"""The `tensorflow` module."""
+TfTensor: TypeAlias = Any
+"""A tensor, eager or of a graph, or what TensorFlow reads as one, such as a variable."""
+TfFunction: TypeAlias = Any
+"""A `tf.function`."""
 
 
-def imported_tensorflow() -> Any | None:
+def imported_tensorflow() -> TensorFlow | None:
   """Returns the `tensorflow` module if something imported it, else None."""
   tf = sys.modules.get("tensorflow")
   # While TensorFlow is being imported, it is there without its names.
@@ -26,7 +40,7 @@ def import_dtensor(purpose: str) -> Any:
 _MODULE_CLASSES: dict[type, type] = {}
 
 
-def tensorflow_module_class(cls: type, tf: Any) -> type:
+def tensorflow_module_class(cls: type, tf: TensorFlow) -> type:
   """Returns a subclass of `cls` that also is a `tf.Module`; the same one every time."""
   if cls not in _MODULE_CLASSES:
     names = {"__module__": cls.__module__, "__doc__": cls.__doc__}

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from graftax.savedmodel_io.errors import SaveInputError
-from graftax.savedmodel_io.export._tensorflow import import_tensorflow
+from graftax.savedmodel_io.export._tensorflow import TensorFlow, TfFunction, TfTensor, import_tensorflow
 from graftax.savedmodel_io.export.input_specs import (
   InputSpec,
   TensorSpecWithDefault,
@@ -15,15 +15,14 @@ from graftax.savedmodel_io.export.input_specs import (
   default_values,
   named_specs,
 )
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["make_auto_batching_function", "with_default_args"]
 
-# Any in this module: TensorFlow ships no type information, and inputs are nested.
-
 
 def with_default_args(
-  tf_fn: Callable[..., Any], input_signature: Sequence[Any], *, where: str = "with_default_args"
-) -> Any:
+  tf_fn: Callable[..., Any], input_signature: Sequence[PyTree], *, where: str = "with_default_args"
+) -> TfFunction:
   """Returns a `tf.function` with an input signature and defaults.
 
   Args:
@@ -51,7 +50,7 @@ def with_default_args(
   ]
   specs = named_specs(signature, where, number_repeated=True)
 
-  def call(*inputs: Any) -> Any:
+  def call(*inputs: TfTensor) -> TfTensor:
     return tf_fn(*inputs)
 
   kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -60,7 +59,7 @@ def with_default_args(
   return tf.function(call, input_signature=jax.tree.map(lambda spec: _tensor_spec(tf, spec), specs), autograph=False)
 
 
-def make_auto_batching_function(input_signature: Sequence[Any]) -> Any:
+def make_auto_batching_function(input_signature: Sequence[PyTree]) -> TfFunction:
   """Returns a `tf.function` that returns its inputs with one batch size.
 
   Each input has the batch as its first dimension. Inputs of batch size 1 are repeated to the batch size of the primary
@@ -98,7 +97,7 @@ def make_auto_batching_function(input_signature: Sequence[Any]) -> Any:
   if scalars:
     raise SaveInputError(f"{where}: the inputs {scalars} are scalars; expected a first dimension for the batch")
 
-  def batched(*inputs: Any) -> Any:
+  def batched(*inputs: TfTensor) -> TfTensor:
     leaves, structure = jax.tree.flatten(inputs)
     size = tf.shape(leaves[primary.index(True)])[0]
     found = [
@@ -110,13 +109,13 @@ def make_auto_batching_function(input_signature: Sequence[Any]) -> Any:
   return with_default_args(batched, signature, where=where)
 
 
-def _primary(tf: Any, tensor: Any, size: Any) -> Any:
+def _primary(tf: TensorFlow, tensor: TfTensor, size: TfTensor) -> TfTensor:
   message = "All primary input tensors must have the same batch size."
   with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(tensor)[0], size, message)]):
     return tf.identity(tensor)
 
 
-def _repeated(tf: Any, tensor: Any, size: Any, name: str) -> Any:
+def _repeated(tf: TensorFlow, tensor: TfTensor, size: TfTensor, name: str) -> TfTensor:
   own = tf.shape(tensor)[0]
   message = f"The batch size of {name!r} must be 1 or the same as that of the primary tensors."
   fits = tf.logical_or(tf.equal(own, 1), tf.equal(own, size))
@@ -124,6 +123,6 @@ def _repeated(tf: Any, tensor: Any, size: Any, name: str) -> Any:
     return tf.repeat(tensor, tf.where(tf.equal(own, size), 1, size), axis=0)
 
 
-def _tensor_spec(tf: Any, spec: InputSpec) -> Any:
+def _tensor_spec(tf: TensorFlow, spec: InputSpec) -> Any:
   dtype = tf.string if spec.dtype == object else spec.dtype
   return tf.TensorSpec(spec.shape, dtype, spec.name)

@@ -6,10 +6,9 @@ from typing import Any
 
 from graftax.convert import InputError
 from graftax.savedmodel_io.export._tensorflow import import_tensorflow
+from graftax.savedmodel_io.pytrees import Leaf
 
 __all__ = ["CallableSignatures"]
-
-# Any in this module: TensorFlow ships no type information.
 
 
 class CallableSignatures:
@@ -58,7 +57,7 @@ class CallableSignatures:
     return cls(sess, meta_graph.signature_def)
 
   @property
-  def signatures(self) -> Mapping[str, Callable[..., dict[str, Any]]]:
+  def signatures(self) -> Mapping[str, Callable[..., dict[str, Leaf]]]:
     """Returns signature name -> function from inputs by name to a dict of NumPy arrays.
 
     The functions raise `InputError` for the name of an input that the signature does not have.
@@ -66,12 +65,12 @@ class CallableSignatures:
     return self._signatures
 
 
-def _call(session: Any, name: str, signature: Any, **inputs: Any) -> dict[str, Any]:
+def _call(session: Any, name: str, signature: Any, **inputs: Leaf) -> dict[str, Leaf]:
   unknown = sorted(inputs.keys() - set(signature.inputs))
   if unknown:
     raise InputError(f"signature {name!r} has no inputs {unknown}; its inputs are {sorted(signature.inputs)}")
   feeds = {signature.inputs[key].name: _fed(value) for key, value in inputs.items()}
-  results: dict[str, Any] = session.run({key: info.name for key, info in signature.outputs.items()}, feeds)
+  results: dict[str, Leaf] = session.run({key: info.name for key, info in signature.outputs.items()}, feeds)
   return results
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from graftax.savedmodel_io.errors import DTensorError, SaveInputError
 from graftax.savedmodel_io.export._tensorflow import import_dtensor
+from graftax.savedmodel_io.pytrees import KeyPath, Leaf, PyTree
 
 __all__ = [
   "Mesh",
@@ -24,8 +26,6 @@ __all__ = [
   "maybe_enable_dtensor_export_on",
   "shutdown_dtensor",
 ]
-
-# Any in this module: TensorFlow ships no type information, and pytrees of the caller.
 
 _PURPOSE = "DTensor"
 
@@ -160,7 +160,7 @@ def get_current_dtensor_mesh() -> Any | None:
   return None if mesh is None else mesh.dtensor_mesh
 
 
-def get_pspec_from_jax_arrays(nested_jax_arrays: Any) -> Any:
+def get_pspec_from_jax_arrays(nested_jax_arrays: PyTree) -> PyTree:
   """Returns the `PartitionSpec` of each array, nested in the same way.
 
   Args:
@@ -177,8 +177,8 @@ def get_pspec_from_jax_arrays(nested_jax_arrays: Any) -> Any:
   """
   meshes: dict[Any, str] = {}
 
-  def pspec(path: Any, array: Any) -> Any:
-    name = jax.tree_util.keystr(path)
+  def pspec(path: KeyPath, array: Leaf) -> PartitionSpec:
+    name = jax.tree_util.keystr(tuple(path))
     sharding = getattr(array, "sharding", None)
     if not isinstance(sharding, jax.sharding.NamedSharding):
       raise SaveInputError(f"the array at {name or 'the root'} has the sharding {sharding}; expected a NamedSharding")

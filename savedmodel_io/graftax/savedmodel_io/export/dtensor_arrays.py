@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+from jax.sharding import PartitionSpec
 
 from graftax.savedmodel_io.errors import SaveInputError
-from graftax.savedmodel_io.export._tensorflow import import_dtensor
+from graftax.savedmodel_io.export._tensorflow import TfTensor, import_dtensor
 
 __all__ = ["jax_array_to_dtensor", "one_spelling", "split_axes"]
-
-# Any in this module: TensorFlow ships no type information.
 
 
 def jax_array_to_dtensor(
@@ -20,7 +19,7 @@ def jax_array_to_dtensor(
   jax_mesh: jax.sharding.Mesh | None = None,
   allow_multi_axis_sharding_consolidation: bool | None = None,
   allow_multi_axis_sharding_conslidation: bool | None = None,
-) -> Any:
+) -> TfTensor:
   """Returns an array as a DTensor that is split in the same way.
 
   Args:
@@ -70,7 +69,7 @@ def one_spelling(conslidation: bool | None, consolidation: bool | None) -> bool:
 
 
 def split_axes(
-  shape: tuple[int, ...], pspec: Any, sizes: Mapping[str, int], *, consolidate: bool
+  shape: tuple[int, ...], pspec: PartitionSpec | None, sizes: Mapping[str, int], *, consolidate: bool
 ) -> tuple[str | None, ...]:
   """Returns the one mesh axis that splits each dimension, or None.
 

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from graftax.savedmodel_io.errors import SaveInputError
-from graftax.savedmodel_io.export._tensorflow import import_tensorflow, imported_tensorflow
+from graftax.savedmodel_io.export._tensorflow import TfFunction, import_tensorflow, imported_tensorflow
 from graftax.savedmodel_io.export.batching import with_default_args
 from graftax.savedmodel_io.export.jax_module import JaxModule, ModuleParts, module_parts, module_variables
 from graftax.savedmodel_io.export.serving_config import ServingConfig
 from graftax.savedmodel_io.export.serving_programs import ServingPrograms, serving_programs
+from graftax.savedmodel_io.pytrees import PyTree
 from graftax.savedmodel_io.writing.new_model import write_saved_model
 
 __all__ = ["ExportManager"]
-
-# Any in this module: TensorFlow ships no type information.
 
 
 class ExportManager:
@@ -66,7 +65,7 @@ class ExportManager:
     return self._live[0]
 
   @property
-  def serving_signatures(self) -> dict[str, Any]:
+  def serving_signatures(self) -> dict[str, TfFunction]:
     """Returns signature name -> `tf.function`.
 
     Raises:
@@ -75,7 +74,7 @@ class ExportManager:
     return dict(self._live[1])
 
   @functools.cached_property
-  def _live(self) -> tuple[Any, dict[str, Any]]:
+  def _live(self) -> tuple[Any, dict[str, TfFunction]]:
     tf = import_tensorflow("ExportManager with functions of TensorFlow")
     functions = [_live_function(self._module, config) for config in self._configs]
     module = tf.Module()
@@ -86,7 +85,7 @@ class ExportManager:
     module.tf_var_leaves = module_variables(self._module)
     return module, self._by_key(functions)
 
-  def _by_key(self, values: Sequence[Any]) -> dict[str, Any]:
+  def _by_key(self, values: Sequence[TfFunction]) -> dict[str, TfFunction]:
     """Returns signature name -> value, from a value for each `ServingConfig`."""
     pairs = zip(self._configs, values, strict=True)
     return {key: value for config, value in pairs for key in config.get_signature_keys()}
@@ -129,7 +128,7 @@ class ExportManager:
     module, signatures = self._live
     tf.saved_model.save(module, os.fspath(model_path), {**signatures, **(signature_overrides or {})}, options)
 
-  def load(self, model_path: str | os.PathLike[str], **kwargs: Any) -> Any:
+  def load(self, model_path: str | os.PathLike[str], **kwargs: PyTree) -> Any:
     """Returns `tf.saved_model.load(model_path, **kwargs)`.
 
     Args:
@@ -175,7 +174,7 @@ def _check_keys(configs: Sequence[ServingConfig]) -> None:
       seen.add(key)
 
 
-def _live_function(module: JaxModule, config: ServingConfig) -> Any:
+def _live_function(module: JaxModule, config: ServingConfig) -> TfFunction:
   keys = config.get_signature_keys()
   infer = config.bind(module.methods, require_numpy=False)[keys[0]]
   return with_default_args(infer, config.get_input_signature() or (), where=f"signature {config.signature_key!r}")

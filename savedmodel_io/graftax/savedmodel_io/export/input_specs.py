@@ -11,6 +11,7 @@ import numpy as np
 from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export._tensorflow import imported_tensorflow
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 
 __all__ = [
   "InputSpec",
@@ -20,8 +21,6 @@ __all__ = [
   "named_specs",
   "remove_signature_defaults",
 ]
-
-# Any in this module: TensorFlow ships no type information, and input signatures are pytrees of the caller.
 
 # JAX has no public name for it.
 _SymbolicSize = type(jax.export.symbolic_shape("n")[0])
@@ -48,8 +47,8 @@ class TensorSpecWithDefault:
     array([1., 2.], dtype=float32)
   """
 
-  tensor_spec: Any
-  default_val: Any
+  tensor_spec: Leaf
+  default_val: Leaf
   is_primary: bool = False
 
   def __post_init__(self) -> None:
@@ -84,7 +83,7 @@ class InputSpec:
   """
 
   shape: tuple[int | None, ...] | None
-  dtype: np.dtype[Any]
+  dtype: np.dtype
   name: str
 
   def has_shape(self, shape: tuple[int, ...]) -> bool:
@@ -94,7 +93,7 @@ class InputSpec:
     return len(self.shape) == len(shape) and all(a in (None, b) for a, b in zip(self.shape, shape, strict=True))
 
 
-def checked_signature(input_signature: Any, where: str) -> tuple[Any, ...]:
+def checked_signature(input_signature: PyTree, where: str) -> tuple[PyTree, ...]:
   """Returns an input signature as a tuple of nested specs.
 
   Raises:
@@ -109,7 +108,7 @@ def checked_signature(input_signature: Any, where: str) -> tuple[Any, ...]:
   return tuple(input_signature)
 
 
-def remove_signature_defaults(input_signature: Any) -> Any:
+def remove_signature_defaults(input_signature: PyTree) -> PyTree:
   """Returns an input signature with the plain spec in place of each `TensorSpecWithDefault`.
 
   Example:
@@ -120,13 +119,13 @@ def remove_signature_defaults(input_signature: Any) -> Any:
   return jax.tree.map(_without_default, input_signature)
 
 
-def default_values(input_signature: Sequence[Any], where: str) -> list[Any]:
+def default_values(input_signature: Sequence[PyTree], where: str) -> list[PyTree]:
   """Returns the nested default of each argument, or `inspect.Parameter.empty`.
 
   Raises:
     SaveInputError: only a part of an argument has defaults, or an argument without default follows one with.
   """
-  values: list[Any] = []
+  values: list[PyTree] = []
   for i, argument in enumerate(input_signature):
     has_default = [isinstance(leaf, TensorSpecWithDefault) for leaf in jax.tree.leaves(argument)]
     if any(has_default) and not all(has_default):
@@ -145,7 +144,7 @@ def default_values(input_signature: Sequence[Any], where: str) -> list[Any]:
   return values
 
 
-def named_specs(input_signature: Sequence[Any], where: str, *, number_repeated: bool = False) -> tuple[Any, ...]:
+def named_specs(input_signature: Sequence[PyTree], where: str, *, number_repeated: bool = False) -> tuple[PyTree, ...]:
   """Returns an input signature with an `InputSpec` for each leaf.
 
   A leaf without a name has the name that TensorFlow gives it: "inputs_0" for the first input, and "inputs_0_a" for its
@@ -182,7 +181,7 @@ def _numbered(specs: Sequence[InputSpec]) -> list[InputSpec]:
   return list(found.values())
 
 
-def _cast(value: object, dtype: np.dtype[Any]) -> np.ndarray:
+def _cast(value: object, dtype: np.dtype) -> np.ndarray:
   """Returns a value as an array of a dtype; raises if the dtype cannot hold it."""
   given = np.asarray(value)
   if given.dtype.kind == "c" and dtype.kind != "c":
@@ -196,7 +195,7 @@ def _cast(value: object, dtype: np.dtype[Any]) -> np.ndarray:
   return cast
 
 
-def _without_default(leaf: object) -> Any:
+def _without_default(leaf: object) -> Leaf:
   return leaf.tensor_spec if isinstance(leaf, TensorSpecWithDefault) else leaf
 
 

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from graftax.savedmodel_io.export._tensorflow import import_tensorflow, imported_tensorflow, tensorflow_module_class
+from graftax.savedmodel_io.export._tensorflow import (
+  TfTensor,
+  import_tensorflow,
+  imported_tensorflow,
+  tensorflow_module_class,
+)
 from graftax.savedmodel_io.export.dtensor_arrays import one_spelling
 from graftax.savedmodel_io.export.live_methods import LiveMethods, live_methods
 from graftax.savedmodel_io.export.module_methods import ModuleMethod, module_methods
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters, module_parameters
 from graftax.savedmodel_io.export.module_sharding import module_sharding
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["JaxModule", "ModuleParts", "module_parts", "module_variables"]
-
-# Any in this module: TensorFlow ships no type information, and parameters are pytrees of the caller.
 
 
 class JaxModule:
@@ -76,12 +80,12 @@ class JaxModule:
     self,
     params: object,
     apply_fn: Callable[..., Any] | Mapping[str, Callable[..., Any]],
-    trainable: Any = None,
-    input_polymorphic_shape: Any = None,
+    trainable: PyTree = None,
+    input_polymorphic_shape: PyTree = None,
     jax2tf_kwargs: Mapping[str, Any] | None = None,
     jit_compile: bool | Mapping[str, bool] | None = True,
     name: str | None = None,
-    pspecs: Any = None,
+    pspecs: PyTree = None,
     allow_multi_axis_sharding_conslidation: bool | None = None,
     *,
     allow_multi_axis_sharding_consolidation: bool | None = None,
@@ -121,7 +125,7 @@ class JaxModule:
     return self._parameters.with_gradient
 
   @property
-  def model_params(self) -> Any:
+  def model_params(self) -> PyTree:
     """Returns the parameters: the pytree that the module was made or last updated with."""
     return self._parameters.tree
 
@@ -163,7 +167,7 @@ class JaxModule:
       function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 
-  def _call(self, method: ModuleMethod, *inputs: Any, **named_inputs: Any) -> Any:
+  def _call(self, method: ModuleMethod, *inputs: PyTree, **named_inputs: PyTree) -> PyTree:
     return method.apply_fn(self._parameters.tree, *inputs, **named_inputs)
 
   def _made_live(self) -> LiveMethods:
@@ -192,7 +196,7 @@ def module_parts(module: JaxModule) -> ModuleParts:
   return ModuleParts(module._parameters, module._methods_by_key)
 
 
-def module_variables(module: JaxModule) -> tuple[Any, ...]:
+def module_variables(module: JaxModule) -> tuple[TfTensor, ...]:
   """Returns the variables of a module in TensorFlow, in the order of the leaves of its parameters.
 
   Raises:

@@ -10,14 +10,14 @@ import jax
 import numpy as np
 
 from graftax.convert import jax2tf
+from graftax.savedmodel_io.export._tensorflow import TensorFlow, TfFunction, TfTensor
 from graftax.savedmodel_io.export.dtensor_arrays import jax_array_to_dtensor
 from graftax.savedmodel_io.export.module_methods import ModuleMethod
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters
 from graftax.savedmodel_io.export.module_sharding import Sharding
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 
 __all__ = ["LiveMethods", "live_methods"]
-
-# Any in this module: TensorFlow ships no type information, and arguments are nested.
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,8 @@ class LiveMethods:
     sharding: None if the variables are on one device.
   """
 
-  variables: tuple[Any, ...]
-  functions: dict[str, Any]
+  variables: tuple[TfTensor, ...]
+  functions: dict[str, TfFunction]
   sharding: Sharding | None
 
   def assign(self, parameters: ModuleParameters) -> None:
@@ -41,7 +41,7 @@ class LiveMethods:
 
 
 def live_methods(
-  tf: Any, parameters: ModuleParameters, methods: Sequence[ModuleMethod], sharding: Sharding | None
+  tf: TensorFlow, parameters: ModuleParameters, methods: Sequence[ModuleMethod], sharding: Sharding | None
 ) -> LiveMethods:
   """Returns new variables with the values of the parameters, and functions that read them."""
   variables = tuple(_variable(tf, parameters, i, sharding) for i in range(len(parameters.names)))
@@ -49,7 +49,7 @@ def live_methods(
   return LiveMethods(variables, functions, sharding)
 
 
-def _variable(tf: Any, parameters: ModuleParameters, i: int, sharding: Sharding | None) -> Any:
+def _variable(tf: TensorFlow, parameters: ModuleParameters, i: int, sharding: Sharding | None) -> TfTensor:
   settings = {"trainable": parameters.trainable[i], "name": parameters.names[i]}
   value = _initial_value(parameters.values[i], i, sharding)
   if sharding is not None:
@@ -58,7 +58,7 @@ def _variable(tf: Any, parameters: ModuleParameters, i: int, sharding: Sharding 
     return tf.Variable(value, **settings)
 
 
-def _initial_value(value: Any, i: int, sharding: Sharding | None) -> Any:
+def _initial_value(value: Leaf, i: int, sharding: Sharding | None) -> Leaf:
   if sharding is None:
     return np.asarray(value)
   mesh = sharding.mesh
@@ -66,14 +66,14 @@ def _initial_value(value: Any, i: int, sharding: Sharding | None) -> Any:
 
 
 def _function(
-  tf: Any, rebuilt: Callable[[Sequence[Any]], Any], method: ModuleMethod, variables: tuple[Any, ...]
-) -> Any:
-  def apply(values: Sequence[Any], *inputs: Any) -> Any:
+  tf: TensorFlow, rebuilt: Callable[[Sequence[Leaf]], PyTree], method: ModuleMethod, variables: tuple[TfTensor, ...]
+) -> TfFunction:
+  def apply(values: Sequence[TfTensor], *inputs: PyTree) -> PyTree:
     return method.apply_fn(rebuilt(values), *inputs)
 
   by_shapes: dict[str, Callable[..., Any]] = {}
 
-  def converted(inputs: Sequence[Any]) -> Callable[..., Any]:
+  def converted(inputs: Sequence[PyTree]) -> Callable[..., Any]:
     shapes = [None, *method.shape_specs(len(inputs))]
     if not any(shape is not None for shape in shapes):
       shapes[1:] = _open_shapes(inputs)
@@ -85,7 +85,7 @@ def _function(
   signature = method.input_signature()
   defaults = [] if signature is None else [p.default for p in signature.parameters.values()]
 
-  def predict(*inputs: Any) -> Any:
+  def predict(*inputs: PyTree) -> PyTree:
     # TensorFlow passes the defaults of Python too. They are left to the function, because they may not be arrays.
     num_inputs = len(inputs)
     while 0 < num_inputs <= len(defaults) and inputs[num_inputs - 1] is defaults[num_inputs - 1]:
@@ -97,11 +97,11 @@ def _function(
   return tf.function(predict, jit_compile=method.jit_compile, autograph=False)
 
 
-def _open_shapes(inputs: Sequence[Any]) -> list[Any]:
+def _open_shapes(inputs: Sequence[PyTree]) -> list[PyTree]:
   """Returns names for the unknown sizes of nested tensors: the same for all first ones, and others for the rest."""
   numbers = itertools.count(1)
 
-  def named(leaf: Any) -> str:
+  def named(leaf: Leaf) -> str:
     shape = getattr(leaf, "shape", ())
     if getattr(shape, "rank", 0) is None:
       return "..."

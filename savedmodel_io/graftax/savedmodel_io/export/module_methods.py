@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["ModuleMethod", "module_methods"]
 
@@ -20,8 +21,6 @@ _OPTIONS = (
   "gradient_order",
   "lowering",
 )
-
-# Any in this module: nested specifications of the caller.
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +37,11 @@ class ModuleMethod:
 
   key: str
   apply_fn: Callable[..., Any]
-  polymorphic_shape: Any
+  polymorphic_shape: PyTree
   options: Mapping[str, Any]
   jit_compile: bool | None
 
-  def shape_specs(self, num_inputs: int) -> list[Any]:
+  def shape_specs(self, num_inputs: int) -> list[PyTree]:
     """Returns the specification of each of `num_inputs` inputs.
 
     Raises:
@@ -75,7 +74,7 @@ class ModuleMethod:
 
 def module_methods(
   apply_fn: Any,
-  input_polymorphic_shape: Any,
+  input_polymorphic_shape: PyTree,
   jax2tf_kwargs: Any,
   jit_compile: Any,
   *,
@@ -118,7 +117,9 @@ def _by_method(name: str, value: object, apply_fn: Mapping[str, Any]) -> Mapping
   return value
 
 
-def _method(key: str, function: Any, shape: Any, options: Any, jit_compile: Any, with_gradient: bool) -> ModuleMethod:
+def _method(
+  key: str, function: Any, shape: PyTree, options: Any, jit_compile: Any, with_gradient: bool
+) -> ModuleMethod:
   where = f"method {key!r}"
   if not callable(function):
     raise SaveInputError(f"{where} is {function!r:.80}; expected a function of (params, *inputs)")

@@ -8,15 +8,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import VariableValueError
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 from graftax.savedmodel_io.writing.parameter_tree import parameter_tree, trainable_flags
 from graftax.savedmodel_io.writing.pytree_difference import first_difference
 
 __all__ = ["ModuleParameters", "ParameterStructure", "module_parameters"]
-
-# Any in this module: pytrees of the caller.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,10 +28,10 @@ class ParameterStructure:
     key_impls: for each leaf, the generator of random numbers that it is a key of, or None.
   """
 
-  treedef: Any
+  treedef: PyTreeDef
   key_impls: tuple[Any, ...]
 
-  def rebuilt(self, values: Sequence[Any]) -> Any:
+  def rebuilt(self, values: Sequence[Leaf]) -> PyTree:
     """Returns a pytree of one value for each leaf; bits of keys become keys."""
     return self.treedef.unflatten(
       [
@@ -54,10 +54,10 @@ class ModuleParameters:
     with_gradient: whether the caller asked for any parameter to be trained.
   """
 
-  tree: Any
+  tree: PyTree
   structure: ParameterStructure
   names: tuple[str, ...]
-  values: tuple[Any, ...]
+  values: tuple[Leaf, ...]
   trainable: tuple[bool, ...]
   with_gradient: bool
 
@@ -80,7 +80,7 @@ class ModuleParameters:
     return dataclasses.replace(self, tree=params, values=_values(params, self.names))
 
 
-def module_parameters(params: object, trainable: Any) -> ModuleParameters:
+def module_parameters(params: object, trainable: PyTree) -> ModuleParameters:
   """Returns the variables of a pytree of arrays.
 
   Names are paths, such as "dense.kernel". If a node of the pytree has keys without a name, all variables are named
@@ -129,7 +129,7 @@ def _has_name(key: Any) -> bool:
   return any(hasattr(key, attribute) for attribute in ("key", "name", "idx"))
 
 
-def _values(params: object, names: Sequence[str]) -> tuple[Any, ...]:
+def _values(params: object, names: Sequence[str]) -> tuple[Leaf, ...]:
   values = parameter_tree(dict(zip(names, jax.tree.leaves(params), strict=True)), trainable=False).values
   return tuple(values[name] for name in names)
 

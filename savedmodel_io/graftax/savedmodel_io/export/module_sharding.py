@@ -2,17 +2,17 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import jax
+from jax.sharding import PartitionSpec
+from jax.tree_util import PyTreeDef
 
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export.dtensor import Mesh, get_current_mesh
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["Sharding", "module_sharding"]
-
-# Any in this module: pytrees of the caller.
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Sharding:
   """
 
   mesh: Mesh
-  pspecs: tuple[Any, ...]
+  pspecs: tuple[PartitionSpec, ...]
   consolidate: bool
 
 
-def module_sharding(parameters: ModuleParameters, pspecs: Any, consolidate: bool) -> Sharding | None:
+def module_sharding(parameters: ModuleParameters, pspecs: PyTree, consolidate: bool) -> Sharding | None:
   """Returns how the parameters of a new module are spread; None if its variables are on one device.
 
   That is so outside of `maybe_enable_dtensor_export_on`, and, with a warning, if some parameters are not `jax.Array`s.
@@ -62,7 +62,7 @@ def module_sharding(parameters: ModuleParameters, pspecs: Any, consolidate: bool
   return Sharding(mesh, _flat_pspecs(pspecs, treedef), consolidate)
 
 
-def _flat_pspecs(pspecs: Any, treedef: Any) -> tuple[Any, ...]:
+def _flat_pspecs(pspecs: PyTree, treedef: PyTreeDef) -> tuple[PartitionSpec, ...]:
   try:
     flat = treedef.flatten_up_to(pspecs)
   except (ValueError, TypeError) as e:

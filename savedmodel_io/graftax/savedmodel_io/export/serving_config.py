@@ -10,10 +10,9 @@ import jax
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export._tensorflow import import_tensorflow
 from graftax.savedmodel_io.export.input_specs import checked_signature
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["ServingConfig"]
-
-# Any in this module: TensorFlow ships no type information, and inputs are nested.
 
 
 @dataclasses.dataclass
@@ -41,7 +40,7 @@ class ServingConfig:
   """
 
   signature_key: str | Sequence[str]
-  input_signature: Sequence[Any] | None = None
+  input_signature: Sequence[PyTree] | None = None
   tf_preprocessor: Callable[..., Any] | None = None
   tf_postprocessor: Callable[..., Any] | None = None
   extra_trackable_resources: Any = None
@@ -58,7 +57,7 @@ class ServingConfig:
       raise SaveInputError(f"signature_key is {self.signature_key!r:.80}; expected a name, or a list of names")
     return list(keys)
 
-  def get_input_signature(self, required: bool = True) -> tuple[Any, ...] | None:
+  def get_input_signature(self, required: bool = True) -> tuple[PyTree, ...] | None:
     """Returns the given input signature, or that of `tf_preprocessor`.
 
     Args:
@@ -120,7 +119,7 @@ class ServingConfig:
     postprocessor = self._processor(self.tf_postprocessor, require_numpy)
     takes_several = _takes_several(infer_step)
 
-    def infer(*inputs: Any) -> Any:
+    def infer(*inputs: PyTree) -> PyTree:
       if preprocessor is not None:
         result = preprocessor(*inputs)
         inputs = result if takes_several and isinstance(result, tuple) else (result,)

@@ -14,11 +14,10 @@ from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export.input_specs import InputSpec, checked_signature, default_values, named_specs
 from graftax.savedmodel_io.export.module_methods import ModuleMethod
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 from graftax.savedmodel_io.writing.jax_function import JaxFunction, symbolic_arguments
 
 __all__ = ["ServingPrograms", "serving_programs"]
-
-# Any in this module: inputs and parameters are pytrees of the caller.
 
 _DEFAULT_GRADIENT_ORDER = 2
 
@@ -37,7 +36,7 @@ class ServingPrograms:
 
 
 def serving_programs(
-  parameters: ModuleParameters, method: ModuleMethod, input_signature: Sequence[Any], where: str
+  parameters: ModuleParameters, method: ModuleMethod, input_signature: Sequence[PyTree], where: str
 ) -> ServingPrograms:
   """Returns the programs of a method for one input signature.
 
@@ -53,10 +52,10 @@ def serving_programs(
     _check_numeric(spec, where)
   inputs = _symbolic(method, specs, where)
 
-  def call(values: Mapping[str, Any], *inputs: Any) -> Any:
+  def call(values: Mapping[str, Leaf], *inputs: PyTree) -> PyTree:
     return method.apply_fn(parameters.structure.rebuilt([values[name] for name in parameters.names]), *inputs)
 
-  def call_by_name(values: Mapping[str, Any], **by_name: Any) -> Any:
+  def call_by_name(values: Mapping[str, Leaf], **by_name: PyTree) -> PyTree:
     return call(values, *jax.tree.unflatten(structure, [by_name[name] for name in names]))
 
   # Tracing needs no values, and would gather arrays that are spread over devices.
@@ -79,7 +78,7 @@ def _check_numeric(spec: InputSpec, where: str) -> None:
     raise SaveInputError(f"{where}: the rank of input {spec.name!r} is not known; JAX needs the number of dimensions")
 
 
-def _symbolic(method: ModuleMethod, inputs: Sequence[Any], where: str) -> tuple[Any, ...]:
+def _symbolic(method: ModuleMethod, inputs: Sequence[PyTree], where: str) -> tuple[PyTree, ...]:
   shapes = method.shape_specs(len(inputs))
   function = JaxFunction(
     method.apply_fn,
@@ -100,9 +99,9 @@ def _with_given_sizes(named: jax.ShapeDtypeStruct | InputSpec, given: InputSpec)
 def _program(
   function: Callable[..., Any],
   method: ModuleMethod,
-  values: Mapping[str, Any],
-  args: tuple[Any, ...],
-  kwargs: Mapping[str, Any],
+  values: Mapping[str, Leaf],
+  args: tuple[PyTree, ...],
+  kwargs: Mapping[str, PyTree],
 ) -> Program:
   options = method.options
   return jax_program(
@@ -128,14 +127,14 @@ def _with_inputs(program: Program, inputs: InputStructure) -> Program:
   return dataclasses.replace(program, inputs=inputs)
 
 
-def _positional_structure(program: Program, defaults: Sequence[Any]) -> InputStructure:
+def _positional_structure(program: Program, defaults: Sequence[PyTree]) -> InputStructure:
   kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
   parameters = [inspect.Parameter(f"inputs_{i}", kind, default=value) for i, value in enumerate(defaults)]
   return InputStructure(program.inputs.args, {}, inspect.Signature(parameters))
 
 
-def _flat_defaults(names: Sequence[str], specs: Sequence[Any], defaults: Sequence[Any]) -> dict[str, np.ndarray]:
-  flat: list[Any] = []
+def _flat_defaults(names: Sequence[str], specs: Sequence[PyTree], defaults: Sequence[PyTree]) -> dict[str, np.ndarray]:
+  flat: list[Leaf] = []
   for spec, default in zip(specs, defaults, strict=True):
     leaves = jax.tree.leaves(spec)
     flat.extend([None] * len(leaves) if default is inspect.Parameter.empty else jax.tree.leaves(default))

@@ -8,15 +8,16 @@ of the library, which are written in C, away from the file.
 import itertools
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError
 
-__all__ = ["read_chunks"]
+__all__ = ["Dataset", "read_chunks"]
 
-# Any in this module: h5py ships no type information.
+Dataset: TypeAlias = Any
+"""A dataset of h5py, which ships no type information."""
 
 # Numbers of filters in files.
 _DEFLATE, _SHUFFLE, _FLETCHER32 = 1, 2, 3
@@ -24,7 +25,7 @@ _CHECKSUM_BYTES = 4
 _MODULUS = 0xFFFF
 
 
-def read_chunks(dataset: Any, array: np.ndarray, file_bytes: int) -> None:
+def read_chunks(dataset: Dataset, array: np.ndarray, file_bytes: int) -> None:
   """Fills an array with the values of a dataset that is stored in chunks.
 
   Args:
@@ -53,7 +54,7 @@ def read_chunks(dataset: Any, array: np.ndarray, file_bytes: int) -> None:
     array[target] = values.reshape(dataset.chunks)[tuple(map(slice, kept))]
 
 
-def _filters(dataset: Any) -> list[tuple[int, tuple[int, ...]]]:
+def _filters(dataset: Dataset) -> list[tuple[int, tuple[int, ...]]]:
   """Returns the number and the parameters of each filter, in the order in which a writer applies them."""
   properties = dataset.id.get_create_plist()
   found = [properties.get_filter(i) for i in range(properties.get_nfilters())]
@@ -66,7 +67,7 @@ def _filters(dataset: Any) -> list[tuple[int, tuple[int, ...]]]:
   return [(number, parameters) for number, _, parameters, _ in found]
 
 
-def _stored_chunk(dataset: Any, start: tuple[int, ...], file_bytes: int, where: str) -> tuple[int, bytes]:
+def _stored_chunk(dataset: Dataset, start: tuple[int, ...], file_bytes: int, where: str) -> tuple[int, bytes]:
   """Returns which filters were left out, as bits, and the stored bytes."""
   info = dataset.id.get_chunk_info_by_coord(start)
   if info.byte_offset is None or not info.size:

@@ -8,18 +8,18 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from graftax.graphdef_ir import Budget, DType, LimitExceededError, optional_library
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError
-from graftax.savedmodel_io.keras_files.h5_chunks import read_chunks
+from graftax.savedmodel_io.keras_files.h5_chunks import Dataset, read_chunks
 
 __all__ = ["Group", "Walk", "attribute_texts", "child", "name_attribute", "open_h5", "require_h5py"]
 
-# Any in this module: h5py ships no type information.
-Group = Any
+Group: TypeAlias = Any
+"""A group of h5py, which ships no type information; its elements are groups and datasets."""
 
 # What h5py raises for damaged files, and what the objects raise that it makes of their damaged parts.
 _DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, AttributeError, MemoryError)
@@ -63,7 +63,7 @@ def open_h5(sources: Sequence[str | BinaryIO], path: str) -> Iterator[list[Group
     raise DamagedWeightsError(f"{path}: damaged, or not an HDF5 file ({type(e).__name__}: {e})") from e
 
 
-def _opened(source: str | BinaryIO, path: str) -> Any:
+def _opened(source: str | BinaryIO, path: str) -> Group:
   import h5py
 
   try:
@@ -75,7 +75,7 @@ def _opened(source: str | BinaryIO, path: str) -> Any:
     raise DamagedWeightsError(f"{name}: damaged, or not an HDF5 file ({type(e).__name__}: {e})") from e
 
 
-def child(group: Group, name: str) -> Any:
+def child(group: Group, name: str) -> Group:
   """Returns what is at a path below a group, without following links.
 
   Raises:
@@ -120,7 +120,7 @@ class Walk:
         f"{_MOST_DEPTH} deep"
       )
 
-  def children(self, group: Group) -> Iterator[tuple[str, Any]]:
+  def children(self, group: Group) -> Iterator[tuple[str, Group | Dataset]]:
     """Yields the groups and datasets in a group, in the order of their names."""
     self._num_opened += len(group)
     if self._num_opened > _MOST_OPENED:
@@ -131,7 +131,7 @@ class Walk:
     for name in sorted(group):
       yield name, child(group, name)
 
-  def read(self, dataset: Any) -> np.ndarray:
+  def read(self, dataset: Dataset) -> np.ndarray:
     """Returns the values of a dataset, numbers or booleans.
 
     Raises:
@@ -155,7 +155,7 @@ class Walk:
       dataset.read_direct(array) if array.ndim else array.__setitem__((), dataset[()])
     return array if dtype is None else array.view(dtype)
 
-  def _check_size(self, dataset: Any) -> None:
+  def _check_size(self, dataset: Dataset) -> None:
     wanted, stored = dataset.size * dataset.dtype.itemsize, dataset.id.get_storage_size()
     self._stored_bytes += stored
     if self._stored_bytes > self._h5_bytes:
@@ -214,7 +214,7 @@ def _text(value: object, name: str) -> str:
   return value
 
 
-def _dtype(dataset: Any) -> np.dtype | None:
+def _dtype(dataset: Dataset) -> np.dtype | None:
   """Returns the type to view the bytes as, None if it is the stored one."""
   # HDF5 has no bfloat16: Keras writes it as two opaque bytes, and nothing else so.
   if dataset.dtype == np.dtype("V2"):

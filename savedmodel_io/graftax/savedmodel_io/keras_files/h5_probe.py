@@ -10,9 +10,8 @@ import io
 import os
 import sys
 import zipfile
-from typing import Any
 
-# Any in this module: h5py ships no type information.
+from graftax.savedmodel_io.keras_files.h5_file import Group
 
 _MEMBER = "model.weights.h5"
 _MOST_OBJECTS = 1 << 18
@@ -44,7 +43,7 @@ def main() -> None:
       _walk(file)
 
 
-def _walk(file: Any) -> None:
+def _walk(file: Group) -> None:
   """Reads links, attributes and layouts of all objects once, and the values that are stored in chunks."""
   queue = [file]
   seen = set()

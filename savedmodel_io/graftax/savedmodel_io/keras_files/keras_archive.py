@@ -14,10 +14,9 @@ from typing import Any, BinaryIO
 
 from graftax.graphdef_ir import Budget, LimitExceededError
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError
+from graftax.savedmodel_io.pytrees import Json
 
 __all__ = ["open_keras_archive"]
-
-# Any in this module: a Keras config is nested JSON of Keras's making.
 
 _WEIGHTS = "model.weights.h5"
 _CONFIG = "config.json"
@@ -28,7 +27,7 @@ _ENCRYPTED = 1
 
 
 @contextlib.contextmanager
-def open_keras_archive(path: str, budget: Budget) -> Iterator[tuple[BinaryIO, int, Mapping[str, Any]]]:
+def open_keras_archive(path: str, budget: Budget) -> Iterator[tuple[BinaryIO, int, Mapping[str, Json]]]:
   """Opens an archive, and returns its file of weights, the size of that, and the configuration of the model.
 
   Raises:
@@ -86,7 +85,7 @@ def _open_weights(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> BinaryIO:
   return member if info.compress_type == zipfile.ZIP_STORED else io.BytesIO(_read(member, info))  # type: ignore[return-value]  # typeshed: IO[bytes]
 
 
-def _read_config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Mapping[str, Any]:
+def _read_config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Mapping[str, Json]:
   with archive.open(info) as member:
     config = json.loads(_read(member, info))
   own = config.get("config") if isinstance(config, dict) else None

@@ -7,13 +7,13 @@ the groups, and a group may be split over two files. So an object is here a list
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from graftax.savedmodel_io.errors import DamagedWeightsError
 from graftax.savedmodel_io.keras_files.h5_file import Group, Walk, name_attribute
 from graftax.savedmodel_io.keras_files.variable_names import has_names, snake_case, variable_names
+from graftax.savedmodel_io.pytrees import Json
 
 __all__ = ["read_nested_layout"]
 
@@ -26,11 +26,9 @@ _TRAINING = ("optimizer", "metrics", "compile_metrics", "loss_tracker", "compile
 _CELL = "cell"
 _DENSE_SUFFIX = "_dense"
 
-# Any in this module: a Keras config is nested JSON of Keras's making.
-
 
 def read_nested_layout(
-  files: Sequence[Group], config: Mapping[str, Any], walk: Walk
+  files: Sequence[Group], config: Mapping[str, Json], walk: Walk
 ) -> Iterator[tuple[str, np.ndarray]]:
   """Yields names and values of all weights, without those of the optimizer and of metrics.
 
@@ -49,7 +47,7 @@ def read_nested_layout(
 
 
 def _object(
-  groups: Sequence[Group], path: tuple[str, ...], kind: str, config: Mapping[str, Any], walk: Walk, depth: int
+  groups: Sequence[Group], path: tuple[str, ...], kind: str, config: Mapping[str, Json], walk: Walk, depth: int
 ) -> Iterator[tuple[str, np.ndarray]]:
   """Yields the weights of an object and of what it holds."""
   for group in groups:
@@ -97,7 +95,7 @@ def _weights(groups: Sequence[Group], path: tuple[str, ...], kind: str, walk: Wa
     yield "/".join((*path, names[key])), array
 
 
-def _label(groups: Sequence[Group], configured: Any, key: str) -> str:
+def _label(groups: Sequence[Group], configured: Json, key: str) -> str:
   """Returns the name of a layer: as Keras 3.10 and later store it, else from the configuration, else from the group."""
   stored = [name for group in groups if _WEIGHTS in group and (name := name_attribute(group[_WEIGHTS]))]
   return stored[0] if stored else configured if isinstance(configured, str) else key
@@ -113,7 +111,7 @@ def _kind(parent: str, key: str, label: str) -> str:
   return key if has_names(key) or not has_names(label) else label
 
 
-def _wrapped_layer(config: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+def _wrapped_layer(config: Mapping[str, Json], key: str) -> Mapping[str, Json] | None:
   """Returns the class and the configuration of the layer at an attribute of a wrapper, such as TimeDistributed."""
   options = {"layer": ("layer",), "forward_layer": ("layer",), "backward_layer": ("backward_layer", "layer")}
   for name in options.get(key, ()):
@@ -123,10 +121,10 @@ def _wrapped_layer(config: Mapping[str, Any], key: str) -> Mapping[str, Any] | N
   return None
 
 
-def _layer_configs(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _layer_configs(config: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
   """Returns group name -> configuration of a layer: groups are named after classes, in the order of the layers."""
   layers = config.get("layers")
-  found: dict[str, Mapping[str, Any]] = {}
+  found: dict[str, Mapping[str, Json]] = {}
   counts: Counter[str] = Counter()
   for layer in layers if isinstance(layers, list) else ():
     own = layer.get("config") if isinstance(layer, dict) else None

@@ -3,15 +3,13 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from graftax.graphdef_ir import ModelFolder
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError
 from graftax.savedmodel_io.keras_files.h5_file import Group, child
+from graftax.savedmodel_io.pytrees import Json
 
 __all__ = ["check_shards", "read_weight_map"]
-
-# Any in this module: JSON of Keras's making.
 
 _MOST_MAP_BYTES = 1 << 26
 # All of them are open at once.
@@ -53,7 +51,7 @@ def check_shards(files: Sequence[Group], groups: Mapping[str, Sequence[str]]) ->
         raise DamagedWeightsError(f"{name}: {e}, which the weight map names; the file is of other weights") from e
 
 
-def _read_json(path: str, folder: ModelFolder) -> Any:
+def _read_json(path: str, folder: ModelFolder) -> Json:
   size = folder.size_bytes(path, path)
   if size > _MOST_MAP_BYTES:
     raise UnsafeWeightsError(f"{path}: has {size} bytes; expected at most {_MOST_MAP_BYTES}")
@@ -64,7 +62,7 @@ def _read_json(path: str, folder: ModelFolder) -> Any:
     raise DamagedWeightsError(f"{path}: damaged, or not JSON ({type(e).__name__}: {e})") from e
 
 
-def _groups_by_file(content: Any, path: str) -> dict[str, list[str]]:
+def _groups_by_file(content: Json, path: str) -> dict[str, list[str]]:
   weight_map = content.get("weight_map") if isinstance(content, dict) else None
   if not isinstance(weight_map, dict) or not weight_map:
     raise DamagedWeightsError(f"{path}: not a file of Keras that lists weights; it has no 'weight_map'")

@@ -2,15 +2,13 @@
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
 
 from graftax.graphdef_ir import schema
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 from graftax.savedmodel_io.objects.structured_value import decode_structure
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["FunctionSpec", "decode_function_spec"]
-
-# Any in this module: defaults and input signatures are arbitrary saved structures.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +29,10 @@ class FunctionSpec:
   args: tuple[str, ...]
   varargs: str | None
   varkw: str | None
-  defaults: tuple[Any, ...]
+  defaults: tuple[PyTree, ...]
   kwonlyargs: tuple[str, ...]
-  kwonlydefaults: dict[str, Any]
-  input_signature: Any
+  kwonlydefaults: dict[str, PyTree]
+  input_signature: PyTree
   jit_compile: bool | None
 
   @property

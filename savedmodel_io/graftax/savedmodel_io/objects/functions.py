@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from graftax.graphdef_ir import TensorSpec
 from graftax.savedmodel_io.objects.captures import Capture
 from graftax.savedmodel_io.objects.function_spec import FunctionSpec
 from graftax.savedmodel_io.objects.spec_text import structure_text
 from graftax.savedmodel_io.objects.structured_value import structure_specs
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["ConcreteFunction", "Resource", "RestoredFunction"]
-
-# Any in this module: structures are whatever nesting of containers and leaves the saved function had.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +30,9 @@ class ConcreteFunction:
   """
 
   name: str
-  args: tuple[Any, ...]
-  kwargs: Mapping[str, Any]
-  outputs: Any
+  args: tuple[PyTree, ...]
+  kwargs: Mapping[str, PyTree]
+  outputs: PyTree
   captures: tuple[Capture, ...]
 
   def __str__(self) -> str:

@@ -2,17 +2,15 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["listed", "named_specs_text", "spec_text", "structure_text"]
 
 # Names in a message, and names that are looked through for near ones.
 _NUM_LISTED = 20
 _NUM_COMPARED = 10_000
-
-# Any in this module: structures are whatever nesting of containers and leaves a saved function had.
 
 
 def spec_text(spec: object) -> str:
@@ -45,7 +43,7 @@ def listed(name: str, names: Iterable[str]) -> str:
   return f"there are: {', '.join(map(repr, known[:_NUM_LISTED])) or 'none'}{more}"
 
 
-def named_specs_text(specs: Mapping[str, Any]) -> str:
+def named_specs_text(specs: Mapping[str, PyTree]) -> str:
   """Returns `x: float32[?, 3], y: int32[]`."""
   return ", ".join(f"{name}: {structure_text(spec)}" for name, spec in specs.items())
 

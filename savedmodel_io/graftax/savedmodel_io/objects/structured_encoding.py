@@ -16,10 +16,9 @@ from graftax.savedmodel_io.objects.type_specs import (
   SparseTensorSpec,
   VariableSpec,
 )
+from graftax.savedmodel_io.pytrees import PyTree
 
 __all__ = ["encode_structure", "named_tuple"]
-
-# Any in this module: a structure is whatever nesting of containers and leaves the function has.
 
 _Value = schema.StructuredValue
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -61,7 +60,7 @@ def named_tuple(name: str, values: Mapping[str, schema.StructuredValue]) -> sche
   return _Value(named_tuple_value=message)
 
 
-def _encode_mapping(structure: Mapping[Any, Any], what: str) -> schema.StructuredValue:
+def _encode_mapping(structure: Mapping[PyTree, PyTree], what: str) -> schema.StructuredValue:
   wrong = [key for key in structure if not isinstance(key, str)]
   if wrong:
     raise SaveInputError(f"{what} has a dict with the key {wrong[0]!r}; SavedModels store only strings as keys")
@@ -104,7 +103,7 @@ def _encode_bounded(spec: BoundedTensorSpec) -> schema.StructuredValue:
   return _Value(bounded_tensor_spec_value=message)
 
 
-def _type_spec(kind: int, name: str, num_components: int, *state: Any) -> schema.StructuredValue:
+def _type_spec(kind: int, name: str, num_components: int, *state: PyTree) -> schema.StructuredValue:
   message = schema.TypeSpecProto(
     type_spec_class=kind,
     type_spec_class_name=name,

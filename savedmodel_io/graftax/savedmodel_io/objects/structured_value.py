@@ -17,16 +17,15 @@ from graftax.savedmodel_io.objects.type_specs import (
   partial_shape,
   spec_components,
 )
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 
 __all__ = ["decode_structure", "flatten_structure", "structure_specs"]
 
 _MAX_RANK = 254  # TensorFlow's
 _MAX_COMPONENTS = 1 << 16
 
-# Any in this module: a structure is whatever nesting of containers and leaves the saved function had.
 
-
-def decode_structure(proto: schema.StructuredValue) -> Any:
+def decode_structure(proto: schema.StructuredValue) -> PyTree:
   """Returns the Python structure that a message describes.
 
   Containers come back as dict (in key order), list, tuple and named tuples; leaves as None, bool, int, float, str,
@@ -48,7 +47,7 @@ def decode_structure(proto: schema.StructuredValue) -> Any:
     raise DamagedSavedModelError(f"a saved structure has a damaged {kind}: {e}") from e
 
 
-def flatten_structure(structure: object) -> list[Any]:
+def flatten_structure(structure: object) -> list[Leaf]:
   """Returns the leaves in TensorFlow's order: dicts by sorted key; None is a leaf, and an empty container has none."""
   if isinstance(structure, dict):
     return [leaf for key in sorted(structure) for leaf in flatten_structure(structure[key])]
@@ -76,17 +75,17 @@ def _decode_bounded(proto: schema.BoundedTensorSpecProto) -> BoundedTensorSpec:
   )
 
 
-def _decode_dict(proto: schema.DictValue) -> dict[str, Any]:
+def _decode_dict(proto: schema.DictValue) -> dict[str, PyTree]:
   # Message maps are not ordered; sorting the keys makes the result deterministic.
   return {key: decode_structure(proto.fields[key]) for key in sorted(proto.fields)}
 
 
-def _decode_named_tuple(proto: schema.NamedTupleValue) -> Any:
+def _decode_named_tuple(proto: schema.NamedTupleValue) -> PyTree:
   cls = named_tuple_class(proto.name, tuple(pair.key for pair in proto.values))
   return cls(*(decode_structure(pair.value) for pair in proto.values))
 
 
-def _decode_type_spec(proto: schema.TypeSpecProto) -> Any:
+def _decode_type_spec(proto: schema.TypeSpecProto) -> Leaf:
   state = decode_structure(proto.type_state) if proto.HasField("type_state") else None
   decode = _TYPE_SPECS.get(proto.type_spec_class)
   if decode is not None:
@@ -100,12 +99,12 @@ def _decode_type_spec(proto: schema.TypeSpecProto) -> Any:
   )
 
 
-def _sparse_spec(shape: Any, dtype: Any) -> SparseTensorSpec:
+def _sparse_spec(shape: object, dtype: object) -> SparseTensorSpec:
   return SparseTensorSpec(_shape(shape), _dtype(dtype))
 
 
 def _ragged_spec(
-  shape: Any, dtype: Any, ragged_rank: Any, row_splits_dtype: Any, values: Any = None
+  shape: object, dtype: object, ragged_rank: object, row_splits_dtype: object, values: object = None
 ) -> RaggedTensorSpec:
   if not isinstance(ragged_rank, int) or not 0 <= ragged_rank <= _MAX_RANK:
     raise ValueError(f"ragged rank {ragged_rank!r}; expected 0 to {_MAX_RANK}")
@@ -113,13 +112,13 @@ def _ragged_spec(
 
 
 def _indexed_slices_spec(
-  shape: Any, dtype: Any, indices_dtype: Any, dense_shape_dtype: Any, indices_shape: Any
+  shape: object, dtype: object, indices_dtype: object, dense_shape_dtype: object, indices_shape: object
 ) -> IndexedSlicesSpec:
   dense = None if dense_shape_dtype is None else _dtype(dense_shape_dtype)
   return IndexedSlicesSpec(_shape(shape), _dtype(dtype), _dtype(indices_dtype), dense, _shape(indices_shape))
 
 
-def _variable_spec(shape: Any, dtype: Any, trainable: bool | None = None, *_alias: Any) -> VariableSpec:
+def _variable_spec(shape: object, dtype: object, trainable: bool | None = None, *_alias: object) -> VariableSpec:
   return VariableSpec(_shape(shape), _dtype(dtype), trainable)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from graftax.graphdef_ir import Budget, FolderPaths, Limits, ModelFolder, optional_library
 from graftax.savedmodel_io.errors import (
@@ -21,13 +22,12 @@ from graftax.savedmodel_io.errors import (
 )
 from graftax.savedmodel_io.parameters.placement import Placement, placements
 from graftax.savedmodel_io.parameters.values import array_of_numbers
+from graftax.savedmodel_io.pytrees import Leaf
 from graftax.savedmodel_io.variables.nesting import flat, nest
-from graftax.savedmodel_io.variables.sharding import check_fit
+from graftax.savedmodel_io.variables.sharding import Shardings, check_fit
 from graftax.savedmodel_io.writing.atomic import check_new_folder
 
 __all__ = ["read_orbax", "write_orbax"]
-
-# Any in this module: parameters are arrays of any library, and objects of Orbax.
 
 _EXTRA = "graftax-savedmodel-io[orbax]"
 _MARKER = "_CHECKPOINT_METADATA"
@@ -35,7 +35,7 @@ _MARKER = "_CHECKPOINT_METADATA"
 _PARTIAL = ".orbax-checkpoint-tmp"
 
 
-def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Any], *, overwrite: bool = False) -> None:
+def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Leaf], *, overwrite: bool = False) -> None:
   """Writes parameters as a checkpoint of Orbax, nested by the slashes in their names, as `StandardCheckpointer` does.
 
   Orbax writes the folder under another name and renames it when it is complete. Sharded arrays are not gathered. If
@@ -100,12 +100,12 @@ def _check_names(names: Iterable[str]) -> None:
 def read_orbax(
   path: str | os.PathLike[str],
   *,
-  dtype: Any = None,
+  dtype: DTypeLike | None = None,
   keep: str | Iterable[str] = (),
-  sharding: Any = None,
+  sharding: Shardings = None,
   allow_files_in: FolderPaths = (),
   limits: Limits | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Leaf]:
   """Returns the arrays of a checkpoint of Orbax by name: its keys joined by slashes. `nest` returns nested dicts.
 
   Args:
@@ -160,14 +160,14 @@ def _check_size(stored: Mapping[str, tuple[tuple[int, ...], np.dtype]], source: 
   budget.spend_unpacked_bytes(max(num_bytes - file_bytes, 0), file_bytes, f"{source}: {len(stored)} arrays")
 
 
-def _metadata(checkpointer: Any, source: Path) -> tuple[dict[str, Any], Any]:
+def _metadata(checkpointer: Any, source: Path) -> tuple[dict[str, Leaf], Any]:
   """Returns name -> shape and dtype of each array, in the order of the leaves, and the structure of the checkpoint."""
   try:
     found = checkpointer.metadata(source).item_metadata.tree
   except Exception as e:  # Orbax raises many types for folders that are something else
     raise ParameterFileError(f"{source}: not a checkpoint of Orbax with arrays as its only item: {e}") from e
   pairs, tree = jax.tree_util.tree_flatten_with_path(found)
-  leaves: dict[str, Any] = {}
+  leaves: dict[str, Leaf] = {}
   for keys, leaf in pairs:
     name = "/".join(part for key in keys if (part := jax.tree_util.keystr((key,), simple=True)))
     if getattr(leaf, "shape", None) is None or getattr(leaf, "dtype", None) is None:

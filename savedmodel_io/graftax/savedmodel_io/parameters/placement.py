@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jax.sharding import Sharding
+from jax.typing import DTypeLike
 
 from graftax.graphdef_ir import DType, GraftaxError
 from graftax.savedmodel_io.errors import ParameterFileError
 from graftax.savedmodel_io.variables.casting import VariableCast, variable_cast
-from graftax.savedmodel_io.variables.sharding import ChooseSharding, device_dtype, sharding_choice
+from graftax.savedmodel_io.variables.sharding import ChooseSharding, Shardings, device_dtype, sharding_choice
 
 __all__ = ["Placement", "placements"]
-
-# Any in this module: what the caller of a reader gives as dtype and sharding.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,9 @@ class Placement:
 
 def placements(
   stored: Mapping[str, tuple[tuple[int, ...], np.dtype]],
-  dtype: Any,
+  dtype: DTypeLike | None,
   keep: str | Iterable[str],
-  sharding: Any,
+  sharding: Shardings,
   where: str,
 ) -> dict[str, Placement]:
   """Returns how to read each parameter, with the arguments of `graftax.savedmodel_io.load`.

@@ -3,16 +3,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from graftax.savedmodel_io.errors import ParameterNameError
+from graftax.savedmodel_io.pytrees import Leaf
 from graftax.savedmodel_io.variables.nesting import flat
 
 __all__ = ["Renaming", "rename"]
-
-# Any in this module: values are arrays of any library.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,8 @@ class Renaming:
 
 
 def rename(
-  params: Mapping[str, Any], table: Mapping[str, str | None], like: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], Renaming]:
+  params: Mapping[str, Leaf], table: Mapping[str, str | None], like: Mapping[str, Leaf] | None = None
+) -> tuple[dict[str, Leaf], Renaming]:
   """Returns parameters under other names, and a report.
 
   Args:
@@ -110,7 +108,7 @@ def rename(
   return {new: value for new, value in values.items() if new not in mismatched}, report
 
 
-def _new_name(name: str, params: Mapping[str, Any], table: Mapping[str, str | None]) -> tuple[str, str | None] | None:
+def _new_name(name: str, params: Mapping[str, Leaf], table: Mapping[str, str | None]) -> tuple[str, str | None] | None:
   """Returns the row that fits a name and the new name, or None if no row does."""
   if name in table:
     return name, table[name]

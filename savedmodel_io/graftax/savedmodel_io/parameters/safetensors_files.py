@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from graftax.graphdef_ir import GraftaxError, open_regular_file, optional_library
 from graftax.savedmodel_io.errors import (
@@ -18,13 +19,12 @@ from graftax.savedmodel_io.errors import (
 )
 from graftax.savedmodel_io.parameters.placement import Placement, placements
 from graftax.savedmodel_io.parameters.values import array_of_numbers
+from graftax.savedmodel_io.pytrees import Leaf
 from graftax.savedmodel_io.variables.nesting import flat
-from graftax.savedmodel_io.variables.sharding import is_whole, place
+from graftax.savedmodel_io.variables.sharding import Shardings, is_whole, place
 from graftax.savedmodel_io.writing.atomic import check_new_file, new_file
 
 __all__ = ["read_safetensors", "write_safetensors"]
-
-# Any in this module: parameters are arrays of any library, and objects of safetensors.
 
 _EXTRA = "graftax-savedmodel-io[safetensors]"
 # In the header of a file, the key of text; a tensor of this name makes a file that safetensors does not read.
@@ -50,7 +50,7 @@ _DTYPES = {
 
 def write_safetensors(
   path: str | os.PathLike[str],
-  params: Mapping[str, Any],
+  params: Mapping[str, Leaf],
   *,
   metadata: Mapping[str, str] | None = None,
   overwrite: bool = False,
@@ -115,8 +115,12 @@ def _array(name: str, value: object) -> np.ndarray:
 
 
 def read_safetensors(
-  path: str | os.PathLike[str], *, dtype: Any = None, keep: str | Iterable[str] = (), sharding: Any = None
-) -> dict[str, Any]:
+  path: str | os.PathLike[str],
+  *,
+  dtype: DTypeLike | None = None,
+  keep: str | Iterable[str] = (),
+  sharding: Shardings = None,
+) -> dict[str, Leaf]:
   """Returns the parameters in a safetensors file, by name; `nest` returns them as nested dicts.
 
   Args:

@@ -1,18 +1,15 @@
 """Parameters that files of other libraries can hold."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
 from graftax.savedmodel_io.errors import TensorValueError
+from graftax.savedmodel_io.pytrees import Leaf
 
 __all__ = ["array_of_numbers"]
 
-# Any in this module: parameters are arrays of any library.
 
-
-def array_of_numbers(name: str, value: Any) -> np.ndarray | jax.Array:
+def array_of_numbers(name: str, value: Leaf) -> np.ndarray | jax.Array:
   """Returns a parameter as an array.
 
   Raises:

@@ -1,7 +1,6 @@
 """Translates what a function of a SavedModel closes over, for a `Program`: captures and custom gradients."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,16 +23,15 @@ from graftax.savedmodel_io.objects.captures import (
   ResourceCapture,
   VariableCapture,
 )
+from graftax.savedmodel_io.objects.captures import Capture as SavedCapture
 from graftax.savedmodel_io.objects.object_graph import CapturedTensorObject
 from graftax.savedmodel_io.programs.tables import restored_resource
 from graftax.savedmodel_io.variables.variables import VariableInfo
 
 __all__ = ["convert_capture", "custom_gradients_of", "variable_capture"]
 
-# Any in this module: a capture is one of several classes without a common base.
 
-
-def convert_capture(model: ModelParts, capture: Any, function: str) -> Capture:
+def convert_capture(model: ModelParts, capture: SavedCapture, function: str) -> Capture:
   match capture:
     case VariableCapture():
       return variable_capture(model, model.variables.infos[capture.name])
@@ -86,7 +84,9 @@ def _gradient(model: ModelParts, name: str) -> CustomGradient:
   )
 
 
-def _gradient_capture(model: ModelParts, capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:
+def _gradient_capture(
+  model: ModelParts, capture: SavedCapture, function: str
+) -> CapturedTensor | ResourceHandle | np.ndarray:
   if isinstance(capture, CapturedTensorObject):
     return CapturedTensor(capture.concrete_function, TensorRef.parse(capture.tensor))
   found = convert_capture(model, capture, function)

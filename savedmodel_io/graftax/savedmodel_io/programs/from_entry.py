@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 
@@ -24,6 +23,7 @@ from graftax.savedmodel_io.objects.spec_text import listed
 from graftax.savedmodel_io.programs.closure import convert_capture, custom_gradients_of, variable_capture
 from graftax.savedmodel_io.programs.tables import graph_tables
 from graftax.savedmodel_io.programs.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
+from graftax.savedmodel_io.pytrees import PyTree
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.progress import VariablesProgress
 
@@ -32,11 +32,9 @@ __all__ = ["program_from_entry", "program_from_trace"]
 # A reference type has the number of its base type plus this.
 _REF_OFFSET = 100
 
-# Any in this module: structures are whatever nesting the saved function had.
-
 
 def program_from_entry(
-  model: ModelParts, entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+  model: ModelParts, entry: str | Signature | RestoredFunction, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> Program:
   """Returns a signature or restored function as a `Program`.
 
@@ -98,7 +96,7 @@ def _check_own(model: ModelParts, entry: Signature | RestoredFunction) -> None:
 
 
 def _program_from_signature(
-  model: ModelParts, signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+  model: ModelParts, signature: Signature, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> Program:
   unknown = sorted(set(kwargs) - set(signature.inputs))
   if unknown or args:
@@ -124,7 +122,7 @@ def _program_from_signature(
 
 
 def _program_from_function(
-  model: ModelParts, function: RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+  model: ModelParts, function: RestoredFunction, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> Program:
   concrete, inputs = choose_trace(function, args, kwargs)
   return _program_from_concrete_function(model, function.path, concrete, inputs, _outputs(concrete))

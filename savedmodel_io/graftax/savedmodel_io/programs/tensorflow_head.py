@@ -17,13 +17,12 @@ from graftax.graphdef_ir import (
   reachable_functions,
 )
 from graftax.savedmodel_io.errors import UnsafeOpError
-from graftax.savedmodel_io.export._tensorflow import import_tensorflow
+from graftax.savedmodel_io.export._tensorflow import TfTensor, import_tensorflow
 from graftax.savedmodel_io.programs.model_nodes import with_models_as_nodes
+from graftax.savedmodel_io.pytrees import Leaf
 from graftax.savedmodel_io.writing.new_model import write_saved_model
 
 __all__ = ["TensorFlowFunction"]
-
-# Any in this module: TensorFlow ships no type information, and elements are numbers or bytes.
 
 _NAME = "head"
 
@@ -68,7 +67,7 @@ class TensorFlowFunction:
         f"have ({_first_line(e)}). Import the library that has them first, such as tensorflow_text for tokenizers."
       ) from e
 
-  def __call__(self, flat: Sequence[Any]) -> list[np.ndarray]:
+  def __call__(self, flat: Sequence[Leaf]) -> list[np.ndarray]:
     """Returns flat results for flat arguments.
 
     Raises:
@@ -141,7 +140,7 @@ def _plain(value: object) -> Any:
   return array.tolist() if array.dtype == object else array
 
 
-def _array(tensor: Any) -> np.ndarray:
+def _array(tensor: TfTensor) -> np.ndarray:
   value = tensor.numpy()
   if isinstance(value, bytes):
     array = np.empty((), object)

@@ -3,7 +3,6 @@
 import inspect
 import keyword
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tree
@@ -29,14 +28,13 @@ from graftax.savedmodel_io.objects.type_specs import (
   SparseTensorSpec,
   spec_components,
 )
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 
 __all__ = ["choose_trace", "narrowed", "plain", "plain_tree", "trace_structure"]
 
-# Any in this module: structures are whatever nesting the saved function had.
-
 
 def choose_trace(
-  function: RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+  function: RestoredFunction, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> tuple[ConcreteFunction, InputStructure]:
   """Returns the trace that a call with these arguments would take, and how it is called.
 
@@ -67,7 +65,7 @@ def choose_trace(
   )
 
 
-def narrowed(spec: Any, given: Any, name: str) -> Any:
+def narrowed(spec: PyTree, given: PyTree, name: str) -> PyTree:
   """Returns `spec` with the shape of `given`, if that is not None. A symbolic size is open.
 
   Raises:
@@ -84,7 +82,7 @@ def narrowed(spec: Any, given: Any, name: str) -> Any:
   return TensorSpec(PartialShape(dims), spec.dtype, spec.name)
 
 
-def plain_tree(structure: object) -> Any:
+def plain_tree(structure: object) -> PyTree:
   """Returns `structure` with the specs that `graftax.convert` knows.
 
   Raises:
@@ -95,7 +93,7 @@ def plain_tree(structure: object) -> Any:
   )
 
 
-def plain(spec: object, name: str | None) -> Any:
+def plain(spec: object, name: str | None) -> Leaf:
   """Returns one spec as `graftax.convert` knows it: a `TensorSpec`, or a composite tensor of them.
 
   Raises:
@@ -141,7 +139,7 @@ def trace_structure(function: RestoredFunction, concrete: ConcreteFunction) -> I
   return InputStructure(args, kwargs, signature, by_name.defaults)
 
 
-def _fits(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _fits(structure: InputStructure, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> bool:
   expected = structure.arguments
   try:
     given = bind_names(structure.signature, args, kwargs, partial=True)
@@ -156,7 +154,7 @@ def _fits(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
   )
 
 
-def _is_complete(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _is_complete(structure: InputStructure, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> bool:
   return bind_names(structure.signature, args, kwargs, partial=True).keys() == structure.arguments.keys()
 
 
@@ -197,7 +195,7 @@ def _python_value_fits(given: object, saved: TensorSpec) -> bool:
   return fits and is_bool == (kind == "b") and saved.shape.is_compatible_with(array.shape)
 
 
-def _dtype_and_shape(given: object) -> tuple[np.dtype[Any], PartialShape]:
+def _dtype_and_shape(given: object) -> tuple[np.dtype, PartialShape]:
   if isinstance(given, TensorSpec):
     return given.dtype.numpy, given.shape
   if not (hasattr(given, "shape") and hasattr(given, "dtype")):

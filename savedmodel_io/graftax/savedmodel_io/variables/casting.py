@@ -3,10 +3,10 @@
 import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.errors import CastError
@@ -51,7 +51,7 @@ class VariableCast:
     return self.dtype
 
 
-def variable_cast(dtype: Any, keep: str | Iterable[str]) -> VariableCast | None:
+def variable_cast(dtype: DTypeLike | None, keep: str | Iterable[str]) -> VariableCast | None:
   """Returns the choice of the caller, or None if nothing is cast.
 
   Args:

@@ -1,20 +1,18 @@
 """Parameters by name as nested dicts, and back: `nest` and `unnest`."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from graftax.savedmodel_io.errors import ParameterNameError
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 
 __all__ = ["flat", "nest", "unnest"]
-
-# Any in this module: values are passed on as they are.
 
 _SEPARATOR = "/"
 # The key of a value whose name is also the beginning of other names, as in "kernel" and "kernel/Adam".
 _OWN_VALUE = ""
 
 
-def nest(params: Mapping[str, Any]) -> dict[str, Any]:
+def nest(params: Mapping[str, Leaf]) -> dict[str, PyTree]:
   """Returns parameters as nested dicts, by the parts of their names between slashes.
 
   Args:
@@ -32,7 +30,7 @@ def nest(params: Mapping[str, Any]) -> dict[str, Any]:
       {'dense': {'kernel': {'': 1, 'Adam': 2}, 'bias': 3}}
   """
   prefixes = {name[:end] for name in params for end, letter in enumerate(name) if letter == _SEPARATOR}
-  tree: dict[str, Any] = {}
+  tree: dict[str, PyTree] = {}
   for name, value in params.items():
     *parents, last = name.split(_SEPARATOR)
     if not all((*parents, last)):
@@ -47,7 +45,7 @@ def nest(params: Mapping[str, Any]) -> dict[str, Any]:
   return tree
 
 
-def unnest(tree: Mapping[str, Any]) -> dict[str, Any]:
+def unnest(tree: Mapping[str, PyTree]) -> dict[str, Leaf]:
   """Returns nested dicts as parameters by name, with slashes between the keys; what `nest` returned as it was.
 
   Args:
@@ -60,17 +58,17 @@ def unnest(tree: Mapping[str, Any]) -> dict[str, Any]:
       >>> unnest({"dense": {"kernel": {"": 1, "Adam": 2}, "bias": 3}})
       {'dense/kernel': 1, 'dense/kernel/Adam': 2, 'dense/bias': 3}
   """
-  params: dict[str, Any] = {}
+  params: dict[str, Leaf] = {}
   _add_values(tree, (), params)
   return params
 
 
-def flat(params: Mapping[str, Any]) -> dict[str, Any]:
+def flat(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
   """Returns parameters by name: nested dicts as `unnest` does, flat ones (with or without slashes) as they are."""
   return unnest(params) if any(isinstance(value, Mapping) for value in params.values()) else dict(params)
 
 
-def _add_values(node: Mapping[str, Any], parents: tuple[str, ...], params: dict[str, Any]) -> None:
+def _add_values(node: Mapping[str, PyTree], parents: tuple[str, ...], params: dict[str, Leaf]) -> None:
   for key, value in node.items():
     if not isinstance(key, str) or _SEPARATOR in key:
       raise ParameterNameError(f"key {key!r} below {_SEPARATOR.join(parents)!r}; expected strings without slashes.")

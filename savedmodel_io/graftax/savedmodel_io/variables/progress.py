@@ -9,8 +9,6 @@ from graftax.savedmodel_io.checkpoint.read_options import Report
 
 __all__ = ["ReadProgress", "VariablesProgress", "read_progress"]
 
-# Any in this module: a bar of tqdm, which ships no type information.
-
 ReadProgress = Callable[[int, int], None]
 """Called with the number of bytes read so far and the total."""
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -13,14 +13,25 @@ from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.checkpoint.partition import Bounds
 from graftax.savedmodel_io.errors import ShardingError
 from graftax.savedmodel_io.objects.spec_text import listed
+from graftax.savedmodel_io.pytrees import PyTree
 from graftax.savedmodel_io.variables.nesting import flat
 
-__all__ = ["ChooseSharding", "check_fit", "device_dtype", "is_whole", "partition_rules", "place", "sharding_choice"]
+__all__ = [
+  "ChooseSharding",
+  "Shardings",
+  "check_fit",
+  "device_dtype",
+  "is_whole",
+  "partition_rules",
+  "place",
+  "sharding_choice",
+]
 
-# Any in this module: a sharding as the caller of `load` gives it, which is checked here.
-
-ChooseSharding = Callable[[str, tuple[int, ...]], Sharding | None]
+ChooseSharding: TypeAlias = Callable[[str, tuple[int, ...]], Sharding | None]
 """Variable name and shape -> where it is placed, or None to leave it in the mapped file."""
+
+Shardings: TypeAlias = Sharding | Mapping[str, PyTree] | ChooseSharding | None
+"""What `load(sharding=)` takes: one for all variables, nested dicts of them by name, or a function; None for none."""
 
 Region = tuple[slice, ...]
 
@@ -75,7 +86,7 @@ def _rule(mesh: Mesh, rule: Any) -> tuple[re.Pattern[str], NamedSharding]:
     raise ShardingError(f"partition rule {rule!r}: {e}; expected (regular expression, PartitionSpec).") from e
 
 
-def sharding_choice(sharding: Any, names: Iterable[str]) -> ChooseSharding | None:
+def sharding_choice(sharding: Shardings, names: Iterable[str]) -> ChooseSharding | None:
   """Returns the choice of the caller of `load`, or None if variables are not placed on devices.
 
   Args:
@@ -99,7 +110,7 @@ def sharding_choice(sharding: Any, names: Iterable[str]) -> ChooseSharding | Non
   return lambda name, shape: _checked(sharding(name, shape), name)
 
 
-def _by_name(tree: Mapping[str, Any], names: tuple[str, ...]) -> ChooseSharding:
+def _by_name(tree: Mapping[str, PyTree], names: tuple[str, ...]) -> ChooseSharding:
   shardings = flat(tree)
   for name in shardings:
     if name not in names:
@@ -116,7 +127,7 @@ def _by_name(tree: Mapping[str, Any], names: tuple[str, ...]) -> ChooseSharding:
   return choose
 
 
-def _checked(sharding: Any, name: str) -> Sharding | None:
+def _checked(sharding: object, name: str) -> Sharding | None:
   if sharding is None or isinstance(sharding, Sharding):
     return sharding
   raise ShardingError(f"variable {name!r}: sharding is {sharding!r:.80}; expected a jax.sharding.Sharding or None.")

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import EllipsisType
-from typing import Any
 
 import jax
 import numpy as np
@@ -16,11 +15,9 @@ from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownNameError
 from graftax.savedmodel_io.objects.spec_text import listed
 from graftax.savedmodel_io.variables.casting import VariableCast
-from graftax.savedmodel_io.variables.sharding import device_dtype, is_whole, place, sharding_choice
+from graftax.savedmodel_io.variables.sharding import Shardings, device_dtype, is_whole, place, sharding_choice
 
 __all__ = ["VariableInfo", "Variables", "with_unique_names"]
-
-# Any in this module: a sharding as the caller of `load` gives it, and values, which are arrays of numpy or JAX.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class VariableInfo:
     return self.checkpoint_key is not None or self.initial_value is not None
 
 
-class Variables(Mapping[str, Any]):
+class Variables(Mapping[str, np.ndarray | jax.Array]):
   """Variable name -> value, read-only. Numeric values stored whole are views of the memory-mapped checkpoint.
 
   Values that `load` was asked to cast or to place on devices are read each time they are asked for. Those on devices
@@ -83,7 +80,7 @@ class Variables(Mapping[str, Any]):
     infos: Iterable[VariableInfo],
     reader: CheckpointReader | None,
     cast: VariableCast | None = None,
-    sharding: Any = None,
+    sharding: Shardings = None,
     *,
     verify_shards: bool = False,
   ):

@@ -9,12 +9,11 @@ import numpy as np
 
 from graftax.convert import Program, jax2tf
 from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 
 __all__ = ["JaxFunction", "as_traces", "symbolic_arguments"]
 
 _BATCH = "batch"
-
-# Any in this module: nested arguments of the caller.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,9 +37,9 @@ class JaxFunction:
   """
 
   function: Callable[..., Any]
-  args: Sequence[Any] = ()
-  kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  polymorphic_shapes: Any = None
+  args: Sequence[PyTree] = ()
+  kwargs: Mapping[str, PyTree] = dataclasses.field(default_factory=dict)
+  polymorphic_shapes: PyTree = None
   constraints: Sequence[str] = ()
   takes_params: bool = True
   with_gradient: bool = True
@@ -64,7 +63,7 @@ def as_traces(value: Any, what: str) -> tuple[JaxFunction | Program, ...]:
   return traces
 
 
-def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
   """Returns `(args, kwargs)` of a function, with symbolic dimensions for those that are open.
 
   Raises:
@@ -127,25 +126,25 @@ def _as_trace(value: Any, what: str) -> JaxFunction | Program:
   return trace
 
 
-def _scope(nested: Any, constraints: tuple[str, ...]) -> jax.export.SymbolicScope:
+def _scope(nested: PyTree, constraints: tuple[str, ...]) -> jax.export.SymbolicScope:
   """Returns the scope for names of dimensions that are None: the one that other dimensions have, or a new one."""
   shapes = (getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(nested))
   found = [dim.scope for shape in shapes for dim in shape if jax.export.is_symbolic_dim(dim)]
   return found[0] if found and not constraints else jax.export.SymbolicScope(constraints)
 
 
-def _open_dimensions(nested: Any) -> bool:
+def _open_dimensions(nested: PyTree) -> bool:
   return any(None in getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(nested))
 
 
-def _as_tuple(specs: Any) -> Any:
+def _as_tuple(specs: PyTree) -> PyTree:
   return tuple(specs) if isinstance(specs, list) else specs
 
 
-def _with_names(nested: Any, scope: jax.export.SymbolicScope, numbers: Iterator[int]) -> Any:
+def _with_names(nested: PyTree, scope: jax.export.SymbolicScope, numbers: Iterator[int]) -> PyTree:
   """Returns nested arguments with a name for each dimension that is None."""
 
-  def named(leaf: Any) -> Any:
+  def named(leaf: Leaf) -> Leaf:
     shape = getattr(leaf, "shape", ())
     if None not in shape:
       return leaf
@@ -155,7 +154,7 @@ def _with_names(nested: Any, scope: jax.export.SymbolicScope, numbers: Iterator[
   return jax.tree.map(named, nested)
 
 
-def _dimension_names(shape: Sequence[Any], numbers: Iterator[int]) -> list[str]:
+def _dimension_names(shape: Sequence[object], numbers: Iterator[int]) -> list[str]:
   """Returns the dimensions of a shape as text, with a name for each that is None."""
   return [
     str(size) if size is not None else _BATCH if axis == 0 else f"dimension_{next(numbers)}"

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +12,7 @@ from graftax.convert import PlacedVariable, Program, ResourceHandle
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io.errors import SaveInputError, VariableValueError
 from graftax.savedmodel_io.objects.spec_text import listed, structure_text
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 from graftax.savedmodel_io.signatures import RESERVED_SIGNATURES
 from graftax.savedmodel_io.writing.bundles.stored_tensor import StoredTensor, stored_tensor
 
@@ -28,8 +28,6 @@ __all__ = [
 ]
 
 _RESERVED = ("signatures", "variables", "trainable_variables", "regularization_losses", "assets", "_lookup_tables")
-
-# Any in this module: values are arrays of any kind, attributes nested as the user likes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class ModelContent:
   signatures: Mapping[str, Program]
   losses: tuple[Program, ...]
   variables: Mapping[str, SavedVariable]
-  attributes: Mapping[str, Any]
+  attributes: Mapping[str, PyTree]
   assets: Mapping[str, Path]
 
 
@@ -164,7 +162,7 @@ def checked_assets(assets: Mapping[str, str | os.PathLike[str]] | Sequence[str |
   return checked
 
 
-def checked_attributes(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, Any]:
+def checked_attributes(attributes: Mapping[str, PyTree], variables: Mapping[str, Leaf]) -> Mapping[str, PyTree]:
   """Returns the attributes.
 
   Raises:
@@ -179,7 +177,7 @@ def checked_attributes(attributes: Mapping[str, Any], variables: Mapping[str, An
 
 
 def collected_variables(
-  programs: Sequence[Program], params: Mapping[str, Any], trainable: Mapping[str, bool]
+  programs: Sequence[Program], params: Mapping[str, Leaf], trainable: Mapping[str, bool]
 ) -> dict[str, SavedVariable]:
   """Returns all variables: those that programs capture, and those that only `params` has.
 
@@ -194,7 +192,7 @@ def collected_variables(
     SaveInputError: `trainable` names a variable that does not exist.
   """
   specs: dict[str, TensorSpec] = {}
-  values: dict[str, Any] = dict(params)
+  values: dict[str, Leaf] = dict(params)
   flags: dict[str, bool] = {}
   for program in programs:
     for name, spec in _captured(program):
@@ -213,7 +211,7 @@ def collected_variables(
   return {name: _variable(name, value, specs.get(name), flags.get(name, True)) for name, value in values.items()}
 
 
-def _check_nested(path: str, nested: Any, variables: Mapping[str, Any]) -> None:
+def _check_nested(path: str, nested: PyTree, variables: Mapping[str, Leaf]) -> None:
   if isinstance(nested, Mapping):
     for key, value in nested.items():
       if not isinstance(key, str) or not key:
@@ -226,7 +224,7 @@ def _check_nested(path: str, nested: Any, variables: Mapping[str, Any]) -> None:
     raise SaveInputError(f"attribute {path!r}: no variable {nested!r:.80}; {listed(str(nested), variables)}")
 
 
-def _check_path(path: Any) -> None:
+def _check_path(path: object) -> None:
   if not isinstance(path, str) or not all(part.isidentifier() or part.isdecimal() for part in path.split(".")):
     raise SaveInputError(f"function {path!r}: expected an attribute path, such as 'predict' or 'encoder.call'")
   first = path.split(".")[0]
@@ -265,7 +263,7 @@ def _check_same_spec(name: str, spec: TensorSpec, other: TensorSpec, program: Pr
     )
 
 
-def _check_same_value(name: str, value: Any, program: Program) -> None:
+def _check_same_value(name: str, value: Leaf, program: Program) -> None:
   other = _value(program, name)
   if value is other or _is_same_memory(value, other):
     return
@@ -280,12 +278,12 @@ def _value(program: Program, name: str) -> np.ndarray | jax.Array:
   return variable.value if isinstance(variable, PlacedVariable) else variable
 
 
-def _is_same_memory(value: Any, other: Any) -> bool:
+def _is_same_memory(value: Leaf, other: Leaf) -> bool:
   is_host = isinstance(value, np.ndarray) and isinstance(other, np.ndarray)
   return is_host and np.shares_memory(value, other) and value.strides == other.strides
 
 
-def _is_equal(value: Any, other: Any) -> bool:
+def _is_equal(value: Leaf, other: Leaf) -> bool:
   # The parts that other processes hold are compared there.
   if isinstance(value, jax.Array) and isinstance(other, jax.Array) and value.sharding == other.sharding:
     pairs = zip(value.addressable_shards, other.addressable_shards, strict=True)
@@ -293,7 +291,7 @@ def _is_equal(value: Any, other: Any) -> bool:
   return np.asarray(value).tobytes() == np.asarray(other).tobytes()
 
 
-def _variable(name: str, value: Any, spec: TensorSpec | None, trainable: bool) -> SavedVariable:
+def _variable(name: str, value: Leaf, spec: TensorSpec | None, trainable: bool) -> SavedVariable:
   what = f"variable {name!r}"
   if isinstance(value, jax.ShapeDtypeStruct):
     raise VariableValueError(f"{what} has only a shape and a dtype; pass its value in params")

@@ -1,16 +1,14 @@
 """The values that a module of another library has for the variables of its model."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.pytrees import Leaf
 
 __all__ = ["values_of_module"]
 
-# Any in this module: modules of other libraries, and arrays.
 
-
-def values_of_module(params: object) -> Mapping[str, Any]:
+def values_of_module(params: object) -> Mapping[str, Leaf]:
   """Returns values by variable name, from a dict, from None, or from a module that `graftax.convert.modules` made.
 
   Args:
@@ -34,7 +32,7 @@ def values_of_module(params: object) -> Mapping[str, Any]:
       "nnx_module or keras_layer returned, or (module, state) of equinox_module"
     )
   try:
-    values: Mapping[str, Any] = read(*state)
+    values: Mapping[str, Leaf] = read(*state)
   except TypeError as e:
     raise SaveInputError(
       f"save: params is a {type(module).__name__} with {len(state)} states; pass (module, state) for a module of "

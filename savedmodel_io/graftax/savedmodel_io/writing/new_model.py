@@ -6,7 +6,6 @@ import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from google.protobuf.message import EncodeError
 
@@ -15,6 +14,7 @@ from graftax.graphdef_ir import schema
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.files.saved_model_pb import model_file
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundles.bundle_writer import (
   BundlePlan,
@@ -40,17 +40,15 @@ _MODEL_FILE = "saved_model.pb"
 _CHECKPOINT = Path("variables", "variables")
 _MAX_BYTES = (1 << 31) - 1  # of a message
 
-# Any in this module: values are arrays of any kind, attributes nested as the user likes.
-
 
 def write_saved_model(
   path: str | os.PathLike[str],
   functions: Mapping[str, Program | Sequence[Program]],
   *,
   signatures: Mapping[str, str | Program] | None = None,
-  params: Mapping[str, Any] | None = None,
+  params: Mapping[str, Leaf] | None = None,
   trainable: Mapping[str, bool] | None = None,
-  attributes: Mapping[str, Any] | None = None,
+  attributes: Mapping[str, PyTree] | None = None,
   regularization_losses: Sequence[Program] = (),
   assets: Mapping[str, str | os.PathLike[str]] | Sequence[str | os.PathLike[str]] = (),
   tags: Sequence[str] = ("serve",),

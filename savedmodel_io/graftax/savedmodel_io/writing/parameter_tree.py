@@ -9,11 +9,10 @@ import numpy as np
 
 from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 from graftax.savedmodel_io.writing.pytree_difference import first_difference
 
 __all__ = ["ParameterTree", "parameter_tree", "trainable_flags"]
-
-# Any in this module: pytrees of the caller.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +26,10 @@ class ParameterTree:
     attributes: nested dicts and lists of variable names.
   """
 
-  specs: Any
-  values: Mapping[str, Any]
+  specs: PyTree
+  values: Mapping[str, Leaf]
   trainable: Mapping[str, bool]
-  attributes: Any
+  attributes: PyTree
 
 
 def parameter_tree(params: object, trainable: object) -> ParameterTree:
@@ -79,7 +78,7 @@ def trainable_flags(trainable: object, params: object) -> list[bool]:
   return [bool(flag) for flag in flags]
 
 
-def _value(leaf: object, path: str) -> Any:
+def _value(leaf: object, path: str) -> Leaf:
   """Returns a leaf as an array of the dtype that JAX gives it; keys of random numbers as their bits."""
   if isinstance(leaf, jax.ShapeDtypeStruct):
     raise SaveInputError(f"params{path} has only a shape and a dtype; expected an array")
@@ -107,7 +106,7 @@ def _value(leaf: object, path: str) -> Any:
   return value
 
 
-def _spec(leaf: object) -> Any:
+def _spec(leaf: object) -> Leaf:
   """Returns shape and dtype of a leaf, so that tracing does not copy its value; keys of random numbers stay."""
   dtype = _dtype(leaf)
   is_key = jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
@@ -123,7 +122,7 @@ def _dtype(leaf: object) -> Any:
     raise SaveInputError(f"a parameter has elements of type {getattr(leaf, 'dtype', type(leaf))}: {e}") from e
 
 
-def _attributes(part: object, names: Iterator[str]) -> Any:
+def _attributes(part: object, names: Iterator[str]) -> PyTree:
   """Returns a part of the pytree with the next names for its leaves: lists for sequences, dicts for anything else.
 
   None, and what has neither leaves nor keys, is an empty list, so that the elements after it keep their positions.

@@ -4,15 +4,15 @@ from typing import Any
 
 import jax
 
-__all__ = ["first_difference"]
+from graftax.savedmodel_io.pytrees import PyTree
 
-# Any in this module: pytrees of the caller.
+__all__ = ["first_difference"]
 
 # Messages name up to this many keys.
 _MAX_KEYS = 5
 
 
-def first_difference(found: Any, expected: Any, name: str, *, is_prefix: bool = False) -> str | None:
+def first_difference(found: PyTree, expected: PyTree, name: str, *, is_prefix: bool = False) -> str | None:
   """Returns where the structure of a pytree first differs from the expected one, or None.
 
   Args:
@@ -42,7 +42,7 @@ def first_difference(found: Any, expected: Any, name: str, *, is_prefix: bool = 
   return next((difference for difference in differences if difference is not None), None)
 
 
-def _children(part: Any) -> dict[Any, tuple[str, Any]] | None:
+def _children(part: PyTree) -> dict[Any, tuple[str, PyTree]] | None:
   """Returns key -> (path, child) of a node; None for a leaf."""
   pairs = jax.tree_util.tree_leaves_with_path(part, is_leaf=lambda value: value is not part)
   if len(pairs) == 1 and not pairs[0][0]:
@@ -55,7 +55,7 @@ def _key(entry: object, position: int) -> Any:
   return next((getattr(entry, name) for name in ("key", "name", "idx") if hasattr(entry, name)), position)
 
 
-def _kind(part: Any) -> str:
+def _kind(part: PyTree) -> str:
   return "None" if part is None else f"a {type(part).__name__}"
 
 

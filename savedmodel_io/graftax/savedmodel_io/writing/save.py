@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import jax
+
 from graftax.convert import Program, jax_program
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.files.saved_model_pb import model_file
+from graftax.savedmodel_io.pytrees import PyTree
 from graftax.savedmodel_io.writing.atomic import check_new_folder
 from graftax.savedmodel_io.writing.bundles.bundle_writer import Progress
 from graftax.savedmodel_io.writing.jax_function import JaxFunction, as_traces, symbolic_arguments
@@ -20,22 +23,19 @@ _CALL = "__call__"
 _DEFAULT_SIGNATURE = "serving_default"
 _PARAMS = "params"
 
-# Any in this module: functions are written in several ways, parameters are any pytree, and a target may be the `Target`
-# of a package that this one does not import.
-
 
 def save(
   path: str | os.PathLike[str],
   functions: Any,
-  params: Any = None,
+  params: PyTree = None,
   *,
   signatures: Mapping[str, Any] | None = None,
-  trainable: Any = True,
+  trainable: PyTree = True,
   gradient_order: int = 2,
   forward_mode: bool = False,
-  target: Any = None,
+  target: Any = None,  # a `Target` has a class of xla_call_module, which this package does not import
   platforms: Sequence[str] | None = None,
-  disabled_checks: Sequence[Any] = (),
+  disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
   lowering: Literal["stablehlo", "tf_ops"] = "stablehlo",
   regularization_losses: Sequence[Callable[..., Any]] = (),
   assets: Mapping[str, str | os.PathLike[str]] | Sequence[str | os.PathLike[str]] = (),

@@ -11,6 +11,7 @@ from graftax.convert import CustomGradient, InputStructure, Program
 from graftax.graphdef_ir import Function, PartialShape, Result, TensorSpec, schema
 from graftax.savedmodel_io.errors import SaveInputError, UnsupportedSavedModelError
 from graftax.savedmodel_io.objects.structured_encoding import encode_structure, named_tuple
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 
 __all__ = [
   "bare_function",
@@ -24,8 +25,6 @@ __all__ = [
 
 # TensorFlow takes an argument of this name, if it is the first, for that of a method.
 _SELF = "self"
-
-# Any in this module: structures are whatever nesting the function has.
 
 
 def concrete_function(program: Program, bound_inputs: Sequence[int]) -> schema.SavedConcreteFunction:
@@ -73,7 +72,9 @@ def gradient_function(
   )
 
 
-def plain_record(result: Any, bound_inputs: Sequence[int], args: tuple[Any, ...] = ()) -> schema.SavedConcreteFunction:
+def plain_record(
+  result: PyTree, bound_inputs: Sequence[int], args: tuple[PyTree, ...] = ()
+) -> schema.SavedConcreteFunction:
   """Returns the record of a function of a table: what it returns, what it captures, and its positional arguments."""
   return schema.SavedConcreteFunction(
     bound_inputs=bound_inputs,
@@ -90,14 +91,14 @@ def bare_function(name: str, arguments: Sequence[str]) -> schema.SavedObject:
   return schema.SavedObject(bare_concrete_function=message)
 
 
-def flat_arguments(inputs: InputStructure) -> list[tuple[str, Any, Any]]:
+def flat_arguments(inputs: InputStructure) -> list[tuple[str, Leaf, Leaf]]:
   """Returns `(name, leaf, default)` of each leaf of a program's arguments, in flat order.
 
   Leaves of nested arguments have the names that TensorFlow gives them: `"x_a_0"` for `x["a"][0]`. `default` is
   `inspect.Parameter.empty` for an argument without a default, and for leaves of nested arguments.
   """
   names: list[str] = []
-  leaves: list[tuple[str, Any, Any]] = []
+  leaves: list[tuple[str, Leaf, Leaf]] = []
   positional = len(inputs.args)
   arguments = list(inputs.arguments)
   for position, (argument, nested) in enumerate(zip(arguments, (*inputs.args, *_sorted_values(inputs)), strict=True)):
@@ -122,7 +123,7 @@ def function_spec(signature: inspect.Signature, what: str, *, jit_compile: bool 
   Raises:
     SaveInputError: a default cannot be stored.
   """
-  by_kind: dict[Any, list[inspect.Parameter]] = {}
+  by_kind: dict[object, list[inspect.Parameter]] = {}
   for parameter in signature.parameters.values():
     by_kind.setdefault(parameter.kind, []).append(parameter)
   kind = inspect.Parameter
@@ -153,7 +154,7 @@ def function_spec(signature: inspect.Signature, what: str, *, jit_compile: bool 
 
 def keyword_spec(names: Sequence[str]) -> schema.FunctionSpec:
   """Returns the record of a function whose arguments are all passed by name, as those of signatures are."""
-  fields: dict[str, Any] = {
+  fields: dict[str, PyTree] = {
     "args": [],
     "varargs": None,
     "varkw": None,
@@ -168,16 +169,16 @@ def keyword_spec(names: Sequence[str]) -> schema.FunctionSpec:
   )
 
 
-def _sorted_values(inputs: InputStructure) -> list[Any]:
+def _sorted_values(inputs: InputStructure) -> list[PyTree]:
   return [inputs.kwargs[name] for name in sorted(inputs.kwargs)]
 
 
-def _named(leaf: object, names: Iterator[str]) -> Any:
+def _named(leaf: object, names: Iterator[str]) -> Leaf:
   name = next(names)
   return TensorSpec(leaf.shape, leaf.dtype, name) if isinstance(leaf, TensorSpec) else leaf
 
 
-def _default(parameter: inspect.Parameter, what: str) -> Any:
+def _default(parameter: inspect.Parameter, what: str) -> Leaf:
   """Returns a default as it is stored; numbers of NumPy become tensors."""
   value = parameter.default
   try:

@@ -9,6 +9,7 @@ from graftax.graphdef_ir import Function, OpSignatures, function_to_proto, node_
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.objects.structured_encoding import encode_structure
 from graftax.savedmodel_io.objects.trackable_graph import OBJECT_GRAPH_KEY
+from graftax.savedmodel_io.pytrees import PyTree
 from graftax.savedmodel_io.writing.bundles.stored_tensor import StoredTensor, stored_tensor
 from graftax.savedmodel_io.writing.messages.captured_objects import CapturedObjects
 from graftax.savedmodel_io.writing.messages.function_records import (
@@ -32,8 +33,6 @@ _SCHEMA_VERSION = 1
 _PRODUCER, _MIN_CONSUMER = 1645, 12
 
 _TABLES = "_lookup_tables"
-
-# Any in this module: attributes are nested as the user likes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def _add_attributes(content: ModelContent, captured: CapturedObjects, assets: Ma
     objects.attach(ROOT, "assets", files)
 
 
-def _add_nested(nested: Any, captured: CapturedObjects) -> int:
+def _add_nested(nested: PyTree, captured: CapturedObjects) -> int:
   objects = captured.objects
   if isinstance(nested, str):
     return captured.variables[nested]

@@ -25,11 +25,10 @@ from graftax.graphdef_ir import (
   TensorSpec,
 )
 from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.pytrees import PyTree
 from graftax.savedmodel_io.writing.messages.function_records import flat_arguments
 
 __all__ = ["SignatureFunction", "call_node", "signature_function"]
-
-# Any in this module: structures are whatever nesting the function has.
 
 _CALL = "StatefulPartitionedCall"
 _CALL_NAME = "call"
@@ -173,7 +172,7 @@ def _outputs(program: Program, where: str) -> dict[str, TensorSpec]:
   return specs
 
 
-def _output_name(path: tuple[Any, ...], nested: Any) -> str:
+def _output_name(path: tuple[Any, ...], nested: PyTree) -> str:
   if not path:
     return "output_0"
   is_named = isinstance(nested, Mapping) or hasattr(nested, "_fields")
