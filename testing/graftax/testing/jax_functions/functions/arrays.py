@@ -7,8 +7,6 @@ from jax import lax, nn
 
 from graftax.testing.jax_functions.case import Case, f32
 
-__all__ = ["CASES"]
-
 _X = (f32(3, 4),)
 _B = ("b, _",)
 _V = (f32(6),)

@@ -9,8 +9,6 @@ from jax import lax
 
 from graftax.testing.jax_functions.case import Case, f32
 
-__all__ = ["CASES"]
-
 # `Any` in this module is an array, or a tuple of arrays.
 
 _X = (f32(3, 4),)

@@ -11,8 +11,6 @@ from jax.scipy import special
 
 from graftax.testing.jax_functions.case import Case, bf16, c64, f32, f64
 
-__all__ = ["CASES"]
-
 _INTS = np.array([[-7, -2, 0, 3], [1, 5, 2147483647, -2147483648], [9, 12, -1, 64]], np.int32)
 _UINTS = np.array([[0, 1, 2, 255], [128, 7, 60, 254]], np.uint8)
 _BOOLS = np.array([[True, False, True, False], [True, True, False, False]])

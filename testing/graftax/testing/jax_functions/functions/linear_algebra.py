@@ -10,8 +10,6 @@ from jax import lax
 
 from graftax.testing.jax_functions.case import Case, c64, c128, f32, f64
 
-__all__ = ["CASES"]
-
 # `Any` in this module is an array, or a tuple of arrays.
 
 _M, _S = (f32(3, 4),), (f32(2, 3, 3),)

@@ -9,8 +9,6 @@ from jax import lax, nn
 
 from graftax.testing.jax_functions.case import Case, bf16, f32
 
-__all__ = ["CASES"]
-
 # `Any` in this module is an array, or a nested structure of arrays.
 
 _NHWC = ("NHWC", "HWIO", "NHWC")

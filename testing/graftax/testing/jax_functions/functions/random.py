@@ -9,8 +9,6 @@ from jax import random as jr
 
 from graftax.testing.jax_functions.case import Case, f32
 
-__all__ = ["CASES"]
-
 # `Any` in this module is an array.
 
 _KEY = np.array([0, 7], np.uint32)

@@ -7,8 +7,6 @@ from jax import lax, nn
 
 from graftax.testing.jax_functions.case import Case, f32
 
-__all__ = ["CASES"]
-
 _X = (f32(3, 4),)
 _B = ("b, _",)
 _INTS = np.array([[3, -1, 4, 1], [-5, 9, 2, 6]], np.int32)

@@ -11,8 +11,6 @@ from jax.sharding import PartitionSpec as P
 
 from graftax.testing.jax_functions.case import Case, f32
 
-__all__ = ["CASES"]
-
 # `Any` in this module is an array.
 
 _X = (f32(2, 4),)

@@ -5,8 +5,6 @@ import jax.numpy as jnp
 
 from graftax.testing.jax_functions.case import Case, c64, c128, f32, f64
 
-__all__ = ["CASES"]
-
 _X = (f32(3, 6),)
 _B = ("b, _",)
 

@@ -5,8 +5,6 @@ import numpy as np
 
 from graftax.testing.jax_functions.case import Case, f32
 
-__all__ = ["CASES"]
-
 _IDS = np.array([[1, 2, 3, 0]] * 3, np.int32)
 
 CASES = (

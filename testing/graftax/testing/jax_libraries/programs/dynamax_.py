@@ -2,11 +2,8 @@
 
 from graftax.testing.jax_libraries.program import Programs, drawn
 
-__all__ = ["programs"]
-
 
 def programs() -> Programs:
-  """Returns the programs."""
   import jax.numpy as jnp
   from dynamax.hidden_markov_model import inference as hmm
   from dynamax.linear_gaussian_ssm import inference as lgssm

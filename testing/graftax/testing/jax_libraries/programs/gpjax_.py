@@ -2,11 +2,8 @@
 
 from graftax.testing.jax_libraries.program import Programs, drawn
 
-__all__ = ["programs"]
-
 
 def programs() -> Programs:
-  """Returns the programs."""
   import gpjax as gpx
 
   x, y = drawn(6, 1), drawn(6, 1, seed=1)

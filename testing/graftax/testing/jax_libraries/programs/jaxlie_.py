@@ -2,11 +2,8 @@
 
 from graftax.testing.jax_libraries.program import Programs, drawn
 
-__all__ = ["programs"]
-
 
 def programs() -> Programs:
-  """Returns the programs."""
   import jaxlie
 
   t3, t6, p3 = drawn(3), drawn(6), drawn(3, seed=1)

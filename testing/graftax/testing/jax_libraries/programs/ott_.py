@@ -2,11 +2,8 @@
 
 from graftax.testing.jax_libraries.program import Programs, drawn
 
-__all__ = ["programs"]
-
 
 def programs() -> Programs:
-  """Returns the programs."""
   from ott.geometry import costs, pointcloud
   from ott.problems.linear import linear_problem
   from ott.solvers.linear import sinkhorn

@@ -2,11 +2,8 @@
 
 from graftax.testing.jax_libraries.program import Programs, drawn
 
-__all__ = ["programs"]
-
 
 def programs() -> Programs:
-  """Returns the programs."""
   import jax.numpy as jnp
   import rlax
 
