@@ -1,7 +1,7 @@
 """Decisions of a case. Each has its own random numbers, so one can be dropped without changing the others."""
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -62,8 +62,8 @@ class Draw:
       honest, lambda rng: lies[int(rng.integers(len(lies)))] if rng.random() < probability else honest
     )
 
-  def pick(self, options: Sequence[_T]) -> _T:
-    """Returns one of `options`; the first is the plainest."""
+  def pick(self, *options: _T) -> _T:
+    """Returns one of the options; the first is the plainest."""
     return self._decide(options[0], lambda rng: options[int(rng.integers(len(options)))])
 
   def integer(self, low: int, high: int) -> int:

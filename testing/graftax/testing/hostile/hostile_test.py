@@ -52,7 +52,7 @@ def test_a_failing_case_is_shrunk_to_the_decision_that_it_needs():
 def test_a_dropped_decision_leaves_the_others_as_they_are():
   def drawn(*dropped: int) -> list[object]:
     draw = Draw(CaseId("k", "t", 3, dropped))
-    return [draw.integer(0, 1000), draw.size(5), draw.name("x"), draw.data(4), draw.pick([0, 1, 2, 3])]
+    return [draw.integer(0, 1000), draw.size(5), draw.name("x"), draw.data(4), draw.pick(0, 1, 2, 3)]
 
   whole = drawn()
   assert drawn() == whole

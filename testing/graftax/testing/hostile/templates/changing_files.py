@@ -27,16 +27,16 @@ Change = Callable[[Path, Draw, Box], None]
 
 def _overwrite(path: Path, draw: Draw, box: Box) -> None:
   with path.open("r+b") as file:
-    file.write(draw.pick([b"\xff", bytes(4)]) * 4)
+    file.write(draw.pick(b"\xff", bytes(4)) * 4)
 
 
 def _cut(path: Path, draw: Draw, box: Box) -> None:
-  os.truncate(path, draw.pick([0, 1, 3]))
+  os.truncate(path, draw.pick(0, 1, 3))
 
 
 def _grow(path: Path, draw: Draw, box: Box) -> None:
   with path.open("ab") as file:
-    file.write(bytes(draw.pick([1, 1 << 16])))
+    file.write(bytes(draw.pick(1, 1 << 16)))
 
 
 def _delete(path: Path, draw: Draw, box: Box) -> None:
@@ -44,13 +44,13 @@ def _delete(path: Path, draw: Draw, box: Box) -> None:
 
 
 def _replace(path: Path, draw: Draw, box: Box) -> None:
-  path.with_suffix(".new").write_bytes(draw.pick([b"", b"\xff" * 100, path.read_bytes()[::-1]]))
+  path.with_suffix(".new").write_bytes(draw.pick(b"", b"\xff" * 100, path.read_bytes()[::-1]))
   path.with_suffix(".new").rename(path)
 
 
 def _link(path: Path, draw: Draw, box: Box) -> None:
   path.unlink()
-  path.symlink_to(draw.pick([box.outside / "secret.txt", box.outside / "x.index", Path("/dev/zero")]))
+  path.symlink_to(draw.pick(box.outside / "secret.txt", box.outside / "x.index", Path("/dev/zero")))
 
 
 def _pipe(path: Path, draw: Draw, box: Box) -> None:
@@ -78,7 +78,7 @@ _CHANGES = {
 def _after_load(change: Change, draw: Draw, box: Box) -> Attempt:
   """The model is loaded and used with values in memory of its own; then a file changes; then it is used again."""
   write_object_model(box.model)
-  name = draw.pick([_DATA, _INDEX, _MODEL, _ASSET])
+  name = draw.pick(_DATA, _INDEX, _MODEL, _ASSET)
 
   def read() -> tuple[Any, Any]:
     model = load(box.model, copy=True)
@@ -118,7 +118,7 @@ def _result(fn: Any, params: Any) -> np.ndarray:
 def _before_first_use(change: Change, draw: Draw, box: Box) -> Attempt:
   """The checkpoint is opened, then a file changes, then values are read: the old ones, or none."""
   write_bundle(box.model / "ckpt", new_bundle({"a": np.ones(4, np.float32), "b": np.arange(3)}))
-  name = draw.pick(["ckpt.data-00000-of-00001", "ckpt.index"])
+  name = draw.pick("ckpt.data-00000-of-00001", "ckpt.index")
 
   def read() -> Any:
     reader = CheckpointReader(box.model / "ckpt", copy=draw.chance(0.5))

@@ -56,7 +56,7 @@ def dtypes(draw: Draw, bundle: Bundle) -> None:
 
 def shapes(draw: Draw, bundle: Bundle) -> None:
   for entry in bundle.entries.values():
-    entry.shape.CopyFrom(attr(Shape([draw.size(2) for _ in range(draw.pick([2, 0, 1, 3, 70]))])).shape)
+    entry.shape.CopyFrom(attr(Shape([draw.size(2) for _ in range(draw.pick(2, 0, 1, 3, 70))])).shape)
     entry.shape.unknown_rank = draw.chance(0.1)
 
 
@@ -84,14 +84,14 @@ def sizes_and_shapes(draw: Draw, bundle: Bundle) -> None:
 
 
 def shard_numbers(draw: Draw, bundle: Bundle) -> None:
-  bundle.header.num_shards = draw.pick([1, 2, 100_000])
+  bundle.header.num_shards = draw.pick(1, 2, 100_000)
   for entry in bundle.entries.values():
     entry.shard_id = draw.size(0, 1, **INT32)
 
 
 @attempted("refused")
 def checksums(draw: Draw, bundle: Bundle) -> None:
-  entry = draw.pick(list(bundle.entries.values()))
+  entry = draw.pick(*bundle.entries.values())
   entry.crc32c ^= 1 << draw.integer(0, 31)
 
 
@@ -109,8 +109,8 @@ def changed_shards(draw: Draw, bundle: Bundle) -> None:
 
 
 def tensors_at_one_place(draw: Draw, bundle: Bundle) -> None:
-  entry = bundle.add("big", np.zeros(draw.pick([16, 1 << 18]), np.float32))
-  for i in range(draw.pick([3, 600])):
+  entry = bundle.add("big", np.zeros(draw.pick(16, 1 << 18), np.float32))
+  for i in range(draw.pick(3, 600)):
     bundle.entries[f"copy_{i}"] = entry
 
 
@@ -146,7 +146,7 @@ def _slices(draw: Draw, box: Box, extents: list[list[tuple[int, int]]], shape: t
 
 
 def slices_many(draw: Draw, box: Box) -> Attempt:
-  count, size = draw.pick([(2, 4), (600, 1 << 14), (5000, 64)])
+  count, size = draw.pick((2, 4), (600, 1 << 14), (5000, 64))
   return _slices(draw, box, [[(i * size, size)] for i in range(count)], (count * size,), size)
 
 
@@ -156,11 +156,11 @@ def slices_that_overlap(draw: Draw, box: Box) -> Attempt:
 
 
 def slices_with_gaps(draw: Draw, box: Box) -> Attempt:
-  return _slices(draw, box, [[(0, 4)], [(draw.integer(5, 8), 4)]], (draw.pick([12, 1 << 20, 1 << 33]),), 4)
+  return _slices(draw, box, [[(0, 4)], [(draw.integer(5, 8), 4)]], (draw.pick(12, 1 << 20, 1 << 33),), 4)
 
 
 def slices_of_other_rank(draw: Draw, box: Box) -> Attempt:
-  extents = [[(0, 4)] * draw.pick([2, 0, 3, 40])]
+  extents = [[(0, 4)] * draw.pick(2, 0, 3, 40)]
   return _slices(draw, box, extents, (4,), 4)
 
 
@@ -202,8 +202,7 @@ _TABLE_LIES = {
   "table_snappy": lambda draw: TableLies(
     kind=1,
     wrap=lambda block: (
-      varint(draw.size(len(block), 1 << 30, low=0))
-      + draw.pick([b"\xfc", b"\xfe\x01\x00", b"\x00"]) * draw.pick([5, 4000])
+      varint(draw.size(len(block), 1 << 30, low=0)) + draw.pick(b"\xfc", b"\xfe\x01\x00", b"\x00") * draw.pick(5, 4000)
     ),
   ),
   "table_snappy_literal": lambda draw: TableLies(
@@ -216,7 +215,7 @@ family(_KIND, _TABLE_LIES, lambda lies, draw, box: _written(box, new_bundle(_VAL
 def table_keys(draw: Draw, box: Box) -> Attempt:
   bundle = new_bundle(_VALUES)
   extra = [
-    (draw.pick([b"a", b"", b"zz", b"\0", b"\xff\xff"]), draw.pick([b"", b"\xff", draw.data(20)]))
+    (draw.pick(b"a", b"", b"zz", b"\0", b"\xff\xff"), draw.pick(b"", b"\xff", draw.data(20)))
     for _ in range(draw.integer(1, 4))
   ]
   write_bundle(box.model / "ckpt", bundle, extra=extra)
@@ -245,6 +244,6 @@ def state_file(draw: Draw, box: Box) -> Attempt:
     "\udcff",
   ]
   (box.model / "checkpoint").write_text(
-    "\n".join(draw.pick(texts) for _ in range(draw.integer(1, 3))), errors="surrogateescape"
+    "\n".join(draw.pick(*texts) for _ in range(draw.integer(1, 3))), errors="surrogateescape"
   )
   return Attempt(lambda: use_checkpoint(box.model))

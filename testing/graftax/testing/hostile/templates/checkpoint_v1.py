@@ -65,7 +65,7 @@ def honest(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None
 
 def shapes(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   for tensor in meta.meta.tensor:
-    tensor.shape.CopyFrom(attr(Shape([draw.size(2) for _ in range(draw.pick([2, 1, 0, 3, 70]))])).shape)
+    tensor.shape.CopyFrom(attr(Shape([draw.size(2) for _ in range(draw.pick(2, 1, 0, 3, 70))])).shape)
     tensor.shape.unknown_rank = draw.chance(0.1)
 
 
@@ -87,18 +87,18 @@ def slices(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None
 
 def slices_repeated(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   tensor = meta.meta.tensor[0]
-  tensor.slice.extend([tensor.slice[0]] * draw.pick([1, 600, 20_000]))
+  tensor.slice.extend([tensor.slice[0]] * draw.pick(1, 600, 20_000))
 
 
 def slices_of_large_tensors(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
   tensor = meta.meta.tensor[0]
-  tensor.shape.dim[0].size = draw.pick([4, 1 << 28, 1 << 40])
+  tensor.shape.dim[0].size = draw.pick(4, 1 << 28, 1 << 40)
   if draw.chance(0.5):
     del tensor.slice[:]
 
 
 def tensors_repeated(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
-  for _ in range(draw.pick([1, 3, 2000])):
+  for _ in range(draw.pick(1, 3, 2000)):
     copy = meta.meta.tensor.add()
     copy.CopyFrom(meta.meta.tensor[0])
     copy.name = draw.name("rows", "again", "b")
@@ -108,7 +108,7 @@ def values(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None
   for record in records.values():
     data = record.data.data
     del data.float_val[draw.integer(0, 4) :]
-    field: Any = draw.pick([data.float_val, data.double_val, data.int_val, data.int64_val])
+    field: Any = draw.pick(data.float_val, data.double_val, data.int_val, data.int64_val)
     field.extend([1] * draw.integer(0, 9))
     if draw.chance(0.3):
       data.tensor_content = draw.data(draw.integer(0, 40))
@@ -118,12 +118,12 @@ def values(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None
 
 @attempted("refused")
 def values_missing(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
-  del draw.pick(list(records.values())).data.data.float_val[draw.integer(0, 2) :]
+  del draw.pick(*records.values()).data.data.float_val[draw.integer(0, 2) :]
 
 
 @attempted("refused")
 def records_missing(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
-  del records[draw.pick(sorted(records))]
+  del records[draw.pick(*sorted(records))]
 
 
 def records_of_other_names(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
@@ -151,7 +151,7 @@ _TABLE_LIES = {
   "table_snappy": lambda draw: TableLies(
     kind=1,
     wrap=lambda block: (
-      varint(draw.size(len(block), 1 << 30, low=0)) + b"\x00a" + b"\xfe\x01\x00" * draw.pick([5, 100_000])
+      varint(draw.size(len(block), 1 << 30, low=0)) + b"\x00a" + b"\xfe\x01\x00" * draw.pick(5, 100_000)
     ),
   ),
 }
@@ -163,7 +163,7 @@ def several_files(draw: Draw, box: Box) -> Attempt:
     meta, records = _honest()
     meta.meta.tensor[0].type = draw.lie(1, 2, probability=0.3)
     meta.meta.tensor[0].shape.dim[0].size = draw.size(4)
-    write_v1(box.model / f"model.ckpt-{i:05d}-of-{draw.pick([3, 2, 99_999]):05d}", meta, records)
+    write_v1(box.model / f"model.ckpt-{i:05d}-of-{draw.pick(3, 2, 99_999):05d}", meta, records)
   return Attempt(lambda: use_checkpoint(box.model / "model.ckpt"))
 
 
@@ -171,5 +171,5 @@ def wrong_records(draw: Draw, box: Box) -> Attempt:
   meta, records = _honest()
   for key in sorted(records):
     if draw.chance(0.4):
-      records[key] = draw.pick([meta, schema.SavedTensorSlices()])
+      records[key] = draw.pick(meta, schema.SavedTensorSlices())
   return _attempt(box, meta if draw.chance(0.7) else schema.SavedTensorSlices(), records, "typed", None)

@@ -71,21 +71,21 @@ _CHUNK_LIES = {
   "chunk_compression": lambda draw: ChunkLies(compression=draw.lie(b"\0", b"b", b"z", b"s", b"\xff")),
   "chunk_hash": lambda draw: ChunkLies(data_hash=draw.lie(0, 1, 1 << 63), header_hash=draw.lie(0, 0, 1)),
   "chunk_stored_size": lambda draw: ChunkLies(
-    compression=draw.pick([b"s", b"b", b"z"]), pack=lambda data: varint(draw.size(len(data), 1 << 28, 1 << 33)) + data
+    compression=draw.pick(b"s", b"b", b"z"), pack=lambda data: varint(draw.size(len(data), 1 << 28, 1 << 33)) + data
   ),
   "chunk_snappy_copies": lambda draw: ChunkLies(
     compression=b"s",
-    pack=lambda data: varint(1 + 64 * draw.pick([1, 1 << 16, 1 << 20])) + varint(1) + b"\x00a" + b"\xfe\x01\x00" * 4000,
+    pack=lambda data: varint(1 + 64 * draw.pick(1, 1 << 16, 1 << 20)) + varint(1) + b"\x00a" + b"\xfe\x01\x00" * 4000,
   ),
   "chunk_zlib": lambda draw: ChunkLies(
-    compression=draw.pick([b"b", b"z"]), pack=lambda data: varint(len(data)) + zlib.compress(data)
+    compression=draw.pick(b"b", b"z"), pack=lambda data: varint(len(data)) + zlib.compress(data)
   ),
 }
 
 
 def _with_lies(lies, draw: Draw, box: Box) -> Attempt:  # type: ignore[no-untyped-def]
   writer = RecordWriter()
-  where = draw.pick(["first", "last"])
+  where = draw.pick("first", "last")
   drawn = lies(draw)
   return _finished(
     box, writer, _message(writer, drawn if where == "first" else None), "typed", drawn if where == "last" else None
@@ -99,7 +99,7 @@ def chunk_infos(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage
   for info in writer.infos:
     info.offset = draw.size(info.offset, info.offset + 1, low=0)
     info.size = draw.size(info.size, low=0)
-    info.type = draw.pick([0, 1, 2])
+    info.type = draw.pick(0, 1, 2)
 
 
 def chunk_numbers(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
@@ -109,8 +109,8 @@ def chunk_numbers(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessa
 
 
 def far_elements(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
-  for i in range(draw.pick([1, 100, 2000])):
-    index = draw.pick([1 << 19, 1 << 20, 1 << 31]) if i < 3 else (1 << 20) - 1
+  for i in range(draw.pick(1, 100, 2000)):
+    index = draw.pick(1 << 19, 1 << 20, 1 << 31) if i < 3 else (1 << 20) - 1
     message.chunked_fields.append(
       field(schema.ChunkedMessage(), ("field", 2), ("index", i), ("field", 2), ("field", 1), ("index", index))
     )
@@ -122,10 +122,10 @@ def far_elements_of_each(draw: Draw, writer: RecordWriter, message: schema.Chunk
     ("index", 0),
     ("field", 7),
     ("field", 1),
-    ("index", draw.pick([3, 1 << 18])),
+    ("index", draw.pick(3, 1 << 18)),
   ]
-  path += [("field", 1), ("index", draw.pick([3, 1 << 18]))]
-  for _ in range(draw.pick([1, 30])):
+  path += [("field", 1), ("index", draw.pick(3, 1 << 18))]
+  for _ in range(draw.pick(1, 30)):
     message.chunked_fields.append(field(schema.ChunkedMessage(), *path))
 
 
@@ -142,15 +142,15 @@ def paths(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> N
     ("field", 5),
   ]
   for _ in range(draw.integer(1, 3)):
-    path = [draw.pick(steps) for _ in range(draw.integer(0, 6))]
-    message.chunked_fields.append(field(writer.record(draw.pick([b"", b"\xff", b"\x08\x01", draw.data(9)])), *path))
+    path = [draw.pick(*steps) for _ in range(draw.integer(0, 6))]
+    message.chunked_fields.append(field(writer.record(draw.pick(b"", b"\xff", b"\x08\x01", draw.data(9))), *path))
 
 
 def nested_messages(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   inner = schema.ChunkedMessage()
-  for _ in range(draw.pick([3, 30, 45])):
+  for _ in range(draw.pick(3, 30, 45)):
     inner = schema.ChunkedMessage(chunked_fields=[field(inner)])
-  message.chunked_fields.append(field(inner, *draw.pick([(), _GRAPH])))
+  message.chunked_fields.append(field(inner, *draw.pick((), _GRAPH)))
 
 
 def chunks_used_twice(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
@@ -159,21 +159,19 @@ def chunks_used_twice(draw: Draw, writer: RecordWriter, message: schema.ChunkedM
 
 def fields_of_values(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
   at = draw.pick(
-    [
-      (("field", 1),),
-      (*_GRAPH, ("field", 4)),
-      (("field", 2), ("index", 0), ("field", 1), ("field", 5)),
-      (*_GRAPH, ("field", 1), ("index", 0), ("field", 1)),
-    ]
+    (("field", 1),),
+    (*_GRAPH, ("field", 4)),
+    (("field", 2), ("index", 0), ("field", 1), ("field", 5)),
+    (*_GRAPH, ("field", 1), ("index", 0), ("field", 1)),
   )
-  for _ in range(draw.pick([1, 3, 300])):
-    message.chunked_fields.append(field(writer.record(draw.pick([b"a", b"\xff\xfe", np.zeros(9).tobytes()])), *at))
+  for _ in range(draw.pick(1, 3, 300)):
+    message.chunked_fields.append(field(writer.record(draw.pick(b"a", b"\xff\xfe", np.zeros(9).tobytes())), *at))
 
 
 def last_record(draw: Draw, box: Box) -> Attempt:
   writer = RecordWriter()
   _message(writer)
-  writer.record(draw.pick([b"", b"\xff\xff", draw.data(50), b"\x1a" * 4000]))
+  writer.record(draw.pick(b"", b"\xff\xff", draw.data(50), b"\x1a" * 4000))
   write_object_model(box.model)
   (box.model / "saved_model.pb").unlink()
   (box.model / "saved_model.cpb").write_bytes(writer.data)
@@ -184,17 +182,17 @@ def cut_off(draw: Draw, box: Box) -> Attempt:
   writer = RecordWriter()
   attempt = _finished(box, writer, _message(writer), "refused")
   path = box.model / "saved_model.cpb"
-  path.write_bytes(path.read_bytes()[: draw.pick([-1, 0, 10, 63, 64, 65, 100, -50])])
+  path.write_bytes(path.read_bytes()[: draw.pick(-1, 0, 10, 63, 64, 65, 100, -50)])
   return attempt
 
 
 def beside_another(draw: Draw, box: Box) -> Attempt:
   writer = RecordWriter()
   attempt = _finished(box, writer, _message(writer))
-  (box.model / "saved_model.pb").write_bytes(draw.pick([b"", b"\xff", object_model().SerializeToString()]))
+  (box.model / "saved_model.pb").write_bytes(draw.pick(b"", b"\xff", object_model().SerializeToString()))
   return attempt
 
 
 def many_records(draw: Draw, writer: RecordWriter, message: schema.ChunkedMessage) -> None:
-  for _ in range(draw.pick([10, 1000])):
+  for _ in range(draw.pick(10, 1000)):
     writer.record(b"")

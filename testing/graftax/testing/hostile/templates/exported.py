@@ -50,7 +50,7 @@ def _attempt(draw: Draw, box: Box, data: bytes, expectation: Expectation = "type
 
 
 def _export(draw: Draw) -> bytes:
-  return _exports()[draw.pick(list(_exports()))]
+  return _exports()[draw.pick(*_exports())]
 
 
 def honest(draw: Draw, box: Box) -> Attempt:
@@ -72,17 +72,17 @@ def _field(number: int, draw: Draw, box: Box) -> Attempt:
   if number < len(fields) and fields[number]:
     position = root + fields[number]
     value = struct.unpack_from("<I", data, position)[0]
-    kind = draw.pick(["offset", "length", "absent", "byte"])
+    kind = draw.pick("offset", "length", "absent", "byte")
     if kind == "offset":
       struct.pack_into("<I", data, position, draw.size(value, low=0, high=(1 << 32) - 1))
     elif kind == "length" and position + value + 4 <= len(data):
       length = struct.unpack_from("<I", data, position + value)[0]
       struct.pack_into("<I", data, position + value, draw.size(length, low=0, high=(1 << 32) - 1))
     elif kind == "byte":
-      data[position] = draw.pick([0, 1, 127, 255])
+      data[position] = draw.pick(0, 1, 127, 255)
     else:
       vtable = root - struct.unpack_from("<i", data, root)[0]
-      struct.pack_into("<H", data, vtable + 4 + 2 * number, draw.pick([0, 4, 65_535]))
+      struct.pack_into("<H", data, vtable + 4 + 2 * number, draw.pick(0, 4, 65_535))
   return _attempt(draw, box, bytes(data))
 
 
@@ -123,7 +123,7 @@ def offsets_within(draw: Draw, box: Box) -> Attempt:
 
 def texts(draw: Draw, box: Box) -> Attempt:
   """Texts of the same length: platforms, symbolic shapes, names."""
-  data = _exports()[draw.pick(["open", "nested", "plain"])]
+  data = _exports()[draw.pick("open", "nested", "plain")]
   pairs = [
     (b"cpu", b"tpu"),
     (b"cpu", b"\xff\xff\xff"),
@@ -133,7 +133,7 @@ def texts(draw: Draw, box: Box) -> Attempt:
     (b"main", b"niam"),
     (b"float32", b"float99"),
   ]
-  old, new = draw.pick(pairs)
+  old, new = draw.pick(*pairs)
   return _attempt(draw, box, data.replace(old, new, draw.integer(1, 3)))
 
 
@@ -144,7 +144,7 @@ def symbolic_shapes(draw: Draw, box: Box) -> Attempt:
     data = (
       data[:position]
       + struct.pack("<I", draw.size(1, low=0, high=(1 << 32) - 1))
-      + draw.pick([b"n", b"9", b"*", b"\0"])
+      + draw.pick(b"n", b"9", b"*", b"\0")
       + data[position + 5 :]
     )
   return _attempt(draw, box, data)
@@ -156,13 +156,13 @@ def inner_module(draw: Draw, box: Box) -> Attempt:
   changed = bytearray(data)
   for _ in range(draw.integer(1, 3)):
     position = start + draw.integer(0, min(400, len(data) - start - 1))
-    changed[position] = draw.pick([0, 255, 1, 3, 127])
+    changed[position] = draw.pick(0, 255, 1, 3, 127)
   return _attempt(draw, box, bytes(changed))
 
 
 def splices(draw: Draw, box: Box) -> Attempt:
   """The module of one file in another."""
-  first, second = _exports()["plain"], _exports()[draw.pick(["open", "gradient", "nested"])]
+  first, second = _exports()["plain"], _exports()[draw.pick("open", "gradient", "nested")]
   a, b = first.index(b"ML\xefR"), second.index(b"ML\xefR")
   length = struct.unpack_from("<I", first, a - 4)[0]
   return _attempt(draw, box, first[:a] + second[b : b + length].ljust(length, b"\0") + first[a + length :])
@@ -170,7 +170,7 @@ def splices(draw: Draw, box: Box) -> Attempt:
 
 def cut_off(draw: Draw, box: Box) -> Attempt:
   data = _export(draw)
-  return _attempt(draw, box, data[: draw.pick([0, 1, 4, 8, 50, len(data) // 2, -1, -8])])
+  return _attempt(draw, box, data[: draw.pick(0, 1, 4, 8, 50, len(data) // 2, -1, -8)])
 
 
 def other_bytes(draw: Draw, box: Box) -> Attempt:
@@ -178,7 +178,7 @@ def other_bytes(draw: Draw, box: Box) -> Attempt:
     draw,
     box,
     draw.pick(
-      [bytes(100), b"\xff" * 100, b"\x04\0\0\0" * 50, b"ML\xefR", b"PK\x03\x04", struct.pack("<I", 4) + bytes(8)]
+      bytes(100), b"\xff" * 100, b"\x04\0\0\0" * 50, b"ML\xefR", b"PK\x03\x04", struct.pack("<I", 4) + bytes(8)
     ),
     "refused",
   )

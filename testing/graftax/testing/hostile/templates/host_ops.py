@@ -44,34 +44,34 @@ def _png(draw: Draw, width: int, height: int, depth: int = 8, color: int = 2) ->
     size = len(data) if kind != b"IDAT" else draw.size(len(data), low=0, high=(1 << 32) - 1)
     return struct.pack(">I", size) + kind + data + struct.pack(">I", zlib.crc32(kind + data) ^ int(draw.chance(0.1)))
 
-  header = struct.pack(">IIBBBBB", width & 0xFFFFFFFF, height & 0xFFFFFFFF, depth, color, 0, 0, draw.pick([0, 1, 9]))
-  rows = zlib.compress(bytes(draw.pick([3 * 4 * 4 + 4, 0, 1 << 20])))
+  header = struct.pack(">IIBBBBB", width & 0xFFFFFFFF, height & 0xFFFFFFFF, depth, color, 0, 0, draw.pick(0, 1, 9))
+  rows = zlib.compress(bytes(draw.pick(3 * 4 * 4 + 4, 0, 1 << 20)))
   return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def _draw_png(draw: Draw) -> bytes:
-  width, height = (draw.pick([4, 1, 0, 30_000, 1 << 20, (1 << 31) - 1, 1 << 31]) for _ in range(2))
-  return _png(draw, width, height, depth=draw.pick([8, 16, 1, 3, 255]), color=draw.pick([2, 0, 3, 4, 6, 7]))
+  width, height = (draw.pick(4, 1, 0, 30_000, 1 << 20, (1 << 31) - 1, 1 << 31) for _ in range(2))
+  return _png(draw, width, height, depth=draw.pick(8, 16, 1, 3, 255), color=draw.pick(2, 0, 3, 4, 6, 7))
 
 
 def _draw_gif(draw: Draw) -> bytes:
-  width, height = (draw.pick([4, 0, 65_535, 20_000]) for _ in range(2))
-  head = b"GIF89a" + struct.pack("<HHBBB", width, height, draw.pick([0x80, 0x87, 0x00]), 0, 0) + bytes(6)
-  frame = b"," + struct.pack("<HHHHB", 0, 0, draw.pick([width, 1, 65_535]), draw.pick([height, 1, 65_535]), 0)
-  pixels = bytes([draw.pick([2, 8, 12, 0])]) + b"\x02\x4c\x01\x00"
-  return head + (frame + pixels) * draw.pick([1, 0, 300]) + draw.pick([b";", b""])
+  width, height = (draw.pick(4, 0, 65_535, 20_000) for _ in range(2))
+  head = b"GIF89a" + struct.pack("<HHBBB", width, height, draw.pick(0x80, 0x87, 0x00), 0, 0) + bytes(6)
+  frame = b"," + struct.pack("<HHHHB", 0, 0, draw.pick(width, 1, 65_535), draw.pick(height, 1, 65_535), 0)
+  pixels = bytes([draw.pick(2, 8, 12, 0)]) + b"\x02\x4c\x01\x00"
+  return head + (frame + pixels) * draw.pick(1, 0, 300) + draw.pick(b";", b"")
 
 
 def _draw_bmp(draw: Draw) -> bytes:
   width, height = (draw.size(2, **INT32) for _ in range(2))
   info = struct.pack(
     "<IiiHHIIiiII",
-    draw.pick([40, 0, 1 << 30]),
+    draw.pick(40, 0, 1 << 30),
     width,
     height,
     1,
-    draw.pick([24, 8, 32, 0, 1000]),
-    draw.pick([0, 1, 3]),
+    draw.pick(24, 8, 32, 0, 1000),
+    draw.pick(0, 1, 3),
     0,
     0,
     0,
@@ -82,7 +82,7 @@ def _draw_bmp(draw: Draw) -> bytes:
     b"BM"
     + struct.pack("<IHHI", 70, 0, 0, draw.size(54, low=0, high=(1 << 32) - 1))
     + info
-    + bytes(draw.pick([16, 0, 5000]))
+    + bytes(draw.pick(16, 0, 5000))
   )
 
 
@@ -93,11 +93,11 @@ def _draw_jpeg(draw: Draw) -> bytes:
   Image.new("RGB", (8, 8)).save(buffer, "JPEG")
   data = bytearray(buffer.getvalue())
   frame = data.index(b"\xff\xc0")
-  struct.pack_into(">HH", data, frame + 5, *(draw.pick([8, 0, 1, 65_535]) for _ in range(2)))
+  struct.pack_into(">HH", data, frame + 5, *(draw.pick(8, 0, 1, 65_535) for _ in range(2)))
   data[frame + 9] = draw.lie(data[frame + 9], 0, 1, 4, 255)
   for _ in range(draw.integer(0, 3)):
     data[draw.integer(2, len(data) - 1)] ^= 0x41
-  return bytes(data[: draw.pick([len(data), len(data) // 2, 10])])
+  return bytes(data[: draw.pick(len(data), len(data) // 2, 10)])
 
 
 _IMAGES: dict[str, tuple[Callable[[Draw], bytes], Sequence[str]]] = {
@@ -111,12 +111,12 @@ _IMAGES: dict[str, tuple[Callable[[Draw], bytes], Sequence[str]]] = {
 def _image(row: tuple[Callable[[Draw], bytes], Sequence[str]], draw: Draw, box: Box) -> Attempt:
   make, ops = row
   data = make(draw)
-  op = draw.pick(ops)
-  attrs: dict[str, Any] = {} if op == "DecodeGif" else {"channels": draw.pick([0, 1, 3, 4, 2, -1, 1 << 40])}
+  op = draw.pick(*ops)
+  attrs: dict[str, Any] = {} if op == "DecodeGif" else {"channels": draw.pick(0, 1, 3, 4, 2, -1, 1 << 40)}
   if op in ("DecodePng", "DecodeImage"):
-    attrs["dtype"] = draw.pick([DType.UINT8, DType.UINT16, _F, _S])
+    attrs["dtype"] = draw.pick(DType.UINT8, DType.UINT16, _F, _S)
   if op == "DecodeJpeg":
-    attrs["ratio"] = draw.pick([1, 2, 8, 0, -1, 1 << 40])
+    attrs["ratio"] = draw.pick(1, 2, 8, 0, -1, 1 << 40)
 
   def build(nodes: Any) -> None:
     add(nodes, "image", op, "x", **attrs)
@@ -130,28 +130,26 @@ family(_KIND, {f"image_{name}": row for name, row in _IMAGES.items()}, _image)
 
 def image_of_another_kind(draw: Draw, box: Box) -> Attempt:
   data = draw.pick(
-    [
-      b"",
-      b"\0",
-      b"RIFF\xff\xff\xff\xffWEBPVP8 ",
-      b"II*\0\xff\xff\xff\xff",
-      b"<svg/>",
-      b"P6 99999 99999 255\n",
-      b"\0\0\1\0\1\0",
-      b"%!PS-Adobe-3.0 EPSF\n",
-      b"qoif" + b"\xff" * 10,
-    ]
+    b"",
+    b"\0",
+    b"RIFF\xff\xff\xff\xffWEBPVP8 ",
+    b"II*\0\xff\xff\xff\xff",
+    b"<svg/>",
+    b"P6 99999 99999 255\n",
+    b"\0\0\1\0\1\0",
+    b"%!PS-Adobe-3.0 EPSF\n",
+    b"qoif" + b"\xff" * 10,
   )
-  op = draw.pick(["DecodeImage", "DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeGif"])
+  op = draw.pick("DecodeImage", "DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeGif")
   return _attempt(box, lambda nodes: add(nodes, "out", op, "x"), "out", x=np.array(data, object))
 
 
 def _wav(draw: Draw) -> bytes:
   buffer = io.BytesIO()
   with wave.open(buffer, "wb") as file:
-    file.setnchannels(draw.pick([1, 2]))
-    file.setsampwidth(draw.pick([2, 1, 4]))
-    file.setframerate(draw.pick([8000, 1]))
+    file.setnchannels(draw.pick(1, 2))
+    file.setsampwidth(draw.pick(2, 1, 4))
+    file.setframerate(draw.pick(8000, 1))
     file.writeframes(bytes(64))
   data = bytearray(buffer.getvalue())
   for position, size in ((4, 4), (16, 4), (20, 2), (22, 2), (24, 4), (32, 2), (34, 2), (40, 4)):
@@ -161,7 +159,7 @@ def _wav(draw: Draw) -> bytes:
 
 
 def audio(draw: Draw, box: Box) -> Attempt:
-  channels, samples = draw.pick([-1, 1, 0, 5000, 1 << 40]), draw.pick([-1, 4, 0, (1 << 31) - 1, 1 << 40])
+  channels, samples = draw.pick(-1, 1, 0, 5000, 1 << 40), draw.pick(-1, 4, 0, (1 << 31) - 1, 1 << 40)
 
   def build(nodes: Any) -> None:
     add(nodes, "wav", "DecodeWav", "x", desired_channels=channels, desired_samples=samples)
@@ -171,14 +169,14 @@ def audio(draw: Draw, box: Box) -> Attempt:
 
 
 def compressed(draw: Draw, box: Box) -> Attempt:
-  size = draw.pick([10, 1 << 20, 1 << 28])
-  kind = draw.pick(["ZLIB", "GZIP"])
+  size = draw.pick(10, 1 << 20, 1 << 28)
+  kind = draw.pick("ZLIB", "GZIP")
   data = (zlib.compress if kind == "ZLIB" else gzip.compress)(bytes(size), 1 if size > 1 << 20 else 9)
-  for _ in range(draw.pick([0, 0, 1])):
+  for _ in range(draw.pick(0, 0, 1)):
     data = (zlib.compress if kind == "ZLIB" else gzip.compress)(data)
   data = draw.lie(data, data[:-1], data + data, b"", data[2:], probability=0.3)
   name = draw.lie(kind, "", "ZLIB", "GZIP", "XZ", probability=0.2)
-  count = draw.pick([1, 8])
+  count = draw.pick(1, 8)
 
   def build(nodes: Any) -> None:
     add(nodes, "data", "DecodeCompressed", "x", compression_type=name.encode())
@@ -188,9 +186,9 @@ def compressed(draw: Draw, box: Box) -> Attempt:
 
 
 def raw_numbers(draw: Draw, box: Box) -> Attempt:
-  dtype = draw.pick([_F, DType.INT8, DType.COMPLEX128, DType.BOOL, _S, DType.HALF, DType.VARIANT])
-  op = draw.pick(["DecodeRaw", "DecodePaddedRaw"])
-  data = draw.data(draw.pick([8, 7, 0, 1]))
+  dtype = draw.pick(_F, DType.INT8, DType.COMPLEX128, DType.BOOL, _S, DType.HALF, DType.VARIANT)
+  op = draw.pick("DecodeRaw", "DecodePaddedRaw")
+  data = draw.data(draw.pick(8, 7, 0, 1))
   length = draw.size(8, **INT32)
 
   def build(nodes: Any) -> None:
@@ -236,9 +234,9 @@ _PATTERNS = (
 
 
 def regular_expressions(draw: Draw, box: Box) -> Attempt:
-  op = draw.pick(["StaticRegexReplace", "StaticRegexFullMatch", "RegexReplace", "RegexFullMatch"])
-  pattern, rewrite = draw.pick(_PATTERNS), draw.pick(["", "\\0", "\\1", "\\9", "\\0" * 5000, "\\", "\\x"])
-  subject = draw.pick(["a" * 30, "a" * 40_000 + "!", "", "\0", "é"])
+  op = draw.pick("StaticRegexReplace", "StaticRegexFullMatch", "RegexReplace", "RegexFullMatch")
+  pattern, rewrite = draw.pick(*_PATTERNS), draw.pick("", "\\0", "\\1", "\\9", "\\0" * 5000, "\\", "\\x")
+  subject = draw.pick("a" * 30, "a" * 40_000 + "!", "", "\0", "é")
 
   def build(nodes: Any) -> None:
     if op.startswith("Static"):
@@ -253,7 +251,7 @@ def regular_expressions(draw: Draw, box: Box) -> Attempt:
 
 
 def rewrites_that_multiply(draw: Draw, box: Box) -> Attempt:
-  depth = draw.pick([3, 12, 30])
+  depth = draw.pick(3, 12, 30)
 
   def build(nodes: Any) -> None:
     last = "x"
@@ -266,7 +264,7 @@ def rewrites_that_multiply(draw: Draw, box: Box) -> Attempt:
 
 
 def joins_that_multiply(draw: Draw, box: Box) -> Attempt:
-  depth, op = draw.pick([3, 12, 30]), draw.pick(["StringJoin", "ReduceJoin"])
+  depth, op = draw.pick(3, 12, 30), draw.pick("StringJoin", "ReduceJoin")
 
   def build(nodes: Any) -> None:
     last = "x"
@@ -301,16 +299,16 @@ def _with_constants(row: _TextOp, draw: Draw, box: Box) -> Attempt:
       const(nodes, f"c{i}", value)
     add(nodes, "made", row.op, "x", *(f"c{i}" for i in range(len(given))), **found)
 
-  text = draw.pick(["a b", "", "\0", "é\udcff", "1e999", "a" * 5000, "aGk", "-1"])
+  text = draw.pick("a b", "", "\0", "é\udcff", "1e999", "a" * 5000, "aGk", "-1")
   return _attempt(box, build, row.output, x=_text(text, "c"))
 
 
 def _position(draw: Draw) -> np.ndarray:
-  return np.array(draw.pick([0, 1, -1, 5, (1 << 31) - 1, -(1 << 31)]), np.int32)
+  return np.array(draw.pick(0, 1, -1, 5, (1 << 31) - 1, -(1 << 31)), np.int32)
 
 
 def _separator(draw: Draw, *texts: str) -> np.ndarray:
-  return np.array(draw.pick(texts), object)
+  return np.array(draw.pick(*texts), object)
 
 
 _KEYS: Sequence[list[int]] = ([1, 2], [1], [], [1, 2, 3], [-1, 1 << 62])
@@ -333,34 +331,36 @@ _ERRORS = (b"replace", b"strict", b"ignore", b"x")
 
 def _unicode(draw: Draw) -> dict[str, Any]:
   return {
-    "input_encoding": draw.pick(_ENCODINGS),
-    "errors": draw.pick(_ERRORS),
-    "replacement_char": draw.pick([65_533, 0, -1, 0x110000, 0xD800, 1 << 40]),
+    "input_encoding": draw.pick(*_ENCODINGS),
+    "errors": draw.pick(*_ERRORS),
+    "replacement_char": draw.pick(65_533, 0, -1, 0x110000, 0xD800, 1 << 40),
     "replace_control_characters": draw.chance(0.5),
     "Tsplits": _L,
   }
 
 
 _TEXT_OPS = {
-  "hash_strong": _TextOp("StringToHashBucketStrong", lambda d: {"num_buckets": d.size(10), "key": list(d.pick(_KEYS))}),
+  "hash_strong": _TextOp(
+    "StringToHashBucketStrong", lambda d: {"num_buckets": d.size(10), "key": list(d.pick(*_KEYS))}
+  ),
   "hash_fast": _TextOp("StringToHashBucketFast", lambda d: {"num_buckets": d.size(10)}),
   "hash_bucket": _TextOp("StringToHashBucket", lambda d: {"num_buckets": d.size(10)}),
-  "substrings": _TextOp("Substr", lambda d: {"T": _I, "unit": d.pick(_UNITS)}, lambda d: [_position(d), _position(d)]),
-  "lengths": _TextOp("StringLength", lambda d: {"unit": d.pick(_UNITS)}),
-  "lower": _TextOp("StringLower", lambda d: {"encoding": d.pick([b"", b"utf-8", b"x", b"\xff"])}),
+  "substrings": _TextOp("Substr", lambda d: {"T": _I, "unit": d.pick(*_UNITS)}, lambda d: [_position(d), _position(d)]),
+  "lengths": _TextOp("StringLength", lambda d: {"unit": d.pick(*_UNITS)}),
+  "lower": _TextOp("StringLower", lambda d: {"encoding": d.pick(b"", b"utf-8", b"x", b"\xff")}),
   "split": _TextOp(
     "StringSplitV2", lambda d: {"maxsplit": d.size(-1)}, lambda d: [_separator(d, "", " ", "\0", "ab")], "made:1"
   ),
   "split_v1": _TextOp(
     "StringSplit", lambda d: {"skip_empty": True}, lambda d: [_separator(d, " ", "", "abc")], "made:1"
   ),
-  "numbers": _TextOp("StringToNumber", lambda d: {"out_type": d.pick([_F, _I, _L, DType.DOUBLE, _S, DType.BOOL])}),
+  "numbers": _TextOp("StringToNumber", lambda d: {"out_type": d.pick(_F, _I, _L, DType.DOUBLE, _S, DType.BOOL)}),
   "base64": _TextOp("DecodeBase64"),
   "base64_encode": _TextOp("EncodeBase64", lambda d: {"pad": d.chance(0.5)}),
   "ngrams": _TextOp(
     "StringNGrams",
     lambda d: {
-      "ngram_widths": d.pick([[2], [0], [-1], [1 << 30], [2] * 3000]),
+      "ngram_widths": d.pick([2], [0], [-1], [1 << 30], [2] * 3000),
       "separator": b" ",
       "left_pad": b"",
       "right_pad": b"",
@@ -368,21 +368,21 @@ _TEXT_OPS = {
       "preserve_short_sequences": d.chance(0.5),
       "Tsplits": _L,
     },
-    lambda d: [np.array(d.pick([[0, 1, 2], [0, 9], [0, -1, 2], [], [2, 0], [0, 1 << 40]]), np.int64)],
+    lambda d: [np.array(d.pick([0, 1, 2], [0, 9], [0, -1, 2], [], [2, 0], [0, 1 << 40]), np.int64)],
   ),
   "format": _TextOp(
     "StringFormat",
     lambda d: {
       "T": [_S],
-      "template": d.pick([b"%s", b"{}{}", b"{0.__class__}", b""]),
-      "placeholder": d.pick([b"%s", b"{}", b""]),
+      "template": d.pick(b"%s", b"{}{}", b"{0.__class__}", b""),
+      "placeholder": d.pick(b"%s", b"{}", b""),
       "summarize": d.size(3),
     },
   ),
   "unicode_decode": _TextOp("UnicodeDecode", _unicode, output="made:1"),
   "unicode_offsets": _TextOp("UnicodeDecodeWithOffsets", _unicode, output="made:1"),
-  "transcode": _TextOp("UnicodeTranscode", lambda d: {**_unicode(d), "output_encoding": d.pick(_ENCODINGS)}),
-  "normalize": _TextOp("NormalizeUTF8", lambda d: {"normalization_form": d.pick([b"NFKC", b"x", b"", b"nfc"])}),
+  "transcode": _TextOp("UnicodeTranscode", lambda d: {**_unicode(d), "output_encoding": d.pick(*_ENCODINGS)}),
+  "normalize": _TextOp("NormalizeUTF8", lambda d: {"normalization_form": d.pick(b"NFKC", b"x", b"", b"nfc")}),
   "regex_split": _TextOp(
     "RegexSplitWithOffsets", constants=lambda d: [_separator(d, *_PATTERNS), _separator(d, *_PATTERNS)], output="made:1"
   ),
@@ -393,9 +393,9 @@ family(_KIND, _TEXT_OPS, _with_constants)
 def numbers_as_text(draw: Draw, box: Box) -> Attempt:
   attrs = {
     "T": _F,
-    "precision": draw.pick([-1, 5, 1 << 30, -5]),
-    "width": draw.pick([-1, 5, 1 << 30, -5]),
-    "fill": draw.pick([b"", b"0", b"-", b"ab", b"\xff"]),
+    "precision": draw.pick(-1, 5, 1 << 30, -5),
+    "width": draw.pick(-1, 5, 1 << 30, -5),
+    "fill": draw.pick(b"", b"0", b"-", b"ab", b"\xff"),
     "scientific": draw.chance(0.3),
     "shortest": draw.chance(0.3),
   }
@@ -414,18 +414,18 @@ def examples(draw: Draw, box: Box) -> Attempt:
   entry = b"\n\x01a\x12" + bytes([len(feature)]) + feature
   data = b"\n" + bytes([len(entry) + 2]) + b"\n" + bytes([len(entry)]) + entry
   message = draw.lie(data, data[:-1], b"\xff" * 9, b"\n\xff\xff\xff\xff\x0f", b"", data * 3, b"\n\x00" * 1000)
-  shape = draw.pick([(2,), (), (-1,), (1 << 40,), (-5,), (0, 1 << 50)])
+  shape = draw.pick((2,), (), (-1,), (1 << 40,), (-5,), (0, 1 << 50))
 
   def build(nodes: Any) -> None:
     const(nodes, "names", np.array([], object))
     const(nodes, "sparse", np.array([b"s"] * draw.integer(0, 2), object))
     const(nodes, "dense", np.array([b"a"], object))
     const(nodes, "ragged", np.array([b"r"] * draw.integer(0, 2), object))
-    const(nodes, "default", np.zeros(draw.pick([2, 0, 5]), draw.pick([np.float32, np.int64])))
-    types = {"Tdense": [draw.pick([_F, _L, _S, _I])], "sparse_types": [_F] * draw.integer(0, 2)}
+    const(nodes, "default", np.zeros(draw.pick(2, 0, 5), draw.pick(np.float32, np.int64)))
+    types = {"Tdense": [draw.pick(_F, _L, _S, _I)], "sparse_types": [_F] * draw.integer(0, 2)}
     types |= {f"ragged_{name}_types": [dtype] * draw.integer(0, 2) for name, dtype in (("value", _F), ("split", _L))}
     inputs = ["names", "sparse", "dense", "ragged", "default"]
-    count = draw.pick([0, 1, 9])
+    count = draw.pick(0, 1, 9)
     add(nodes, "parsed", "ParseExampleV2", "x", *inputs, num_sparse=count, dense_shapes=[Shape(shape)], **types)
 
   return _attempt(box, build, "parsed", x=_text(message))
@@ -438,15 +438,15 @@ def _table(nodes: Any, op: str, value_dtype: DType) -> None:
 
 def tables(draw: Draw, box: Box) -> Attempt:
   """A vocabulary in the model's own folder, and what the table says of it."""
-  text = draw.pick([b"a\nb\nc\n", b"", b"a\n" * 9, b"\xff\n\0\n", b"a\tb\tc\nd\n", b"a" * 100_000, b"1\n2\nx\n"])
+  text = draw.pick(b"a\nb\nc\n", b"", b"a\n" * 9, b"\xff\n\0\n", b"a\tb\tc\nd\n", b"a" * 100_000, b"1\n2\nx\n")
   (box.model / "assets").mkdir()
   (box.model / "assets" / "words.txt").write_bytes(text)
-  value = draw.pick([_L, _S, _F, DType.BOOL])
+  value = draw.pick(_L, _S, _F, DType.BOOL)
   attrs = {
     "vocab_size": draw.size(3),
     "key_index": draw.size(-2, -1, 0, 5),
     "value_index": draw.size(-1, -2, 0, 5),
-    "delimiter": draw.pick([b"\t", b"", b"ab", b"\n", b"\0"]),
+    "delimiter": draw.pick(b"\t", b"", b"ab", b"\n", b"\0"),
     "offset": draw.size(0),
   }
 
@@ -454,8 +454,8 @@ def tables(draw: Draw, box: Box) -> Attempt:
     _table(nodes, "HashTableV2", value)
     const(nodes, "file", np.array("assets/words.txt", object))
     add(nodes, "init", "InitializeTableFromTextFileV2", "table", "file", **attrs)
-    const(nodes, "default", np.array(draw.pick([-1, 0]), np.int64) if value is not _S else np.array("z", object))
-    add(nodes, "out", draw.pick(["LookupTableFindV2"]), "table", "x", "default", Tin=_S, Tout=value)
+    const(nodes, "default", np.array(draw.pick(-1, 0), np.int64) if value is not _S else np.array("z", object))
+    add(nodes, "out", draw.pick("LookupTableFindV2"), "table", "x", "default", Tin=_S, Tout=value)
 
   model = graph_model(lambda graph: build(graph.node), {"x": (_S, (2,))}, "out")
   meta = model.meta_graphs[0]
@@ -467,16 +467,16 @@ def tables(draw: Draw, box: Box) -> Attempt:
 
 
 def tables_of_constants(draw: Draw, box: Box) -> Attempt:
-  keys = draw.pick([["a", "b"], ["a", "a"], [], ["a"] * 5, [["a", "b"]]])
-  values = draw.pick([[1, 2], [1], [], [[1, 2]], list(range(5))])
+  keys = draw.pick(["a", "b"], ["a", "a"], [], ["a"] * 5, [["a", "b"]])
+  values = draw.pick([1, 2], [1], [], [[1, 2]], list(range(5)))
 
   def build(nodes: Any) -> None:
-    _table(nodes, draw.pick(["HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"]), _L)
+    _table(nodes, draw.pick("HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"), _L)
     const(nodes, "keys", np.array(keys, object))
     const(nodes, "values", np.array(values, np.int64))
-    op = draw.pick(["InitializeTableV2", "LookupTableImportV2"])
+    op = draw.pick("InitializeTableV2", "LookupTableImportV2")
     add(nodes, "init", op, "table", "keys", "values", Tkey=_S, Tval=_L)
-    const(nodes, "default", np.array(draw.pick([-1, [1, 2]]), np.int64))
+    const(nodes, "default", np.array(draw.pick(-1, [1, 2]), np.int64))
     add(nodes, "out", "LookupTableFindV2", "table", "x", "default", Tin=_S, Tout=_L)
 
   model = graph_model(lambda graph: build(graph.node), {"x": (_S, (2,))}, "out")
@@ -486,11 +486,11 @@ def tables_of_constants(draw: Draw, box: Box) -> Attempt:
 
 
 def sparse_crosses(draw: Draw, box: Box) -> Attempt:
-  count = draw.pick([2, 3, 12])
+  count = draw.pick(2, 3, 12)
 
   def build(nodes: Any) -> None:
     for i in range(count):
-      const(nodes, f"d{i}", np.array([["a", "b", "c"] * draw.pick([1, 300])], object))
+      const(nodes, f"d{i}", np.array([["a", "b", "c"] * draw.pick(1, 300)], object))
     const(nodes, "separator", np.array("_X_", object))
     dense = [f"d{i}" for i in range(count)]
     add(nodes, "made", "SparseCrossV2", *dense, "separator", N=0, sparse_types=[], dense_types=[_S] * count)
@@ -503,7 +503,7 @@ def sparse_crosses_of_columns(draw: Draw, box: Box) -> Attempt:
   is_hashed = draw.chance(0.5)
   indices = np.array(draw.lie([[0, 0], [1, 0]], [[1, 0], [0, 0]], [[9, 0], [-1, 0]], [[0, 0]]), np.int64)
   shape = np.array(draw.lie([2, 1], [0, 0], [-1, 1], [1 << 40, 1], [1 << 62, 1 << 62], [1, 1], [9, 1]), np.int64)
-  sizes = [draw.pick([1, 0, 300]) for _ in range(5)]
+  sizes = [draw.pick(1, 0, 300) for _ in range(5)]
 
   def build(nodes: Any) -> None:
     const(nodes, "indices", indices)
@@ -516,12 +516,12 @@ def sparse_crosses_of_columns(draw: Draw, box: Box) -> Attempt:
     if is_hashed:
       const(nodes, "buckets", np.int64(draw.size(10)))
       const(nodes, "strong", np.bool_(draw.chance(0.5)))
-      const(nodes, "salt", np.array(draw.pick([[1, 2], [], [1], [-1, 1 << 62]]), np.int64))
+      const(nodes, "salt", np.array(draw.pick([1, 2], [], [1], [-1, 1 << 62]), np.int64))
       add(
         nodes, "made", "SparseCrossHashed", "indices", "values", "shape", *dense, "buckets", "strong", "salt", **attrs
       )
     else:
-      const(nodes, "separator", np.array("_X_" * draw.pick([1, 10_000]), object))
+      const(nodes, "separator", np.array("_X_" * draw.pick(1, 10_000), object))
       add(nodes, "made", "SparseCrossV2", "indices", "values", "shape", *dense, "separator", **attrs)
     add(nodes, "read", "StringLength", "x", unit=b"BYTE")
 
@@ -529,7 +529,7 @@ def sparse_crosses_of_columns(draw: Draw, box: Box) -> Attempt:
 
 
 def loops_over_text(draw: Draw, box: Box) -> Attempt:
-  limit = draw.pick([3, 30, 60])
+  limit = draw.pick(3, 30, 60)
 
   def fill(graph: schema.GraphDef) -> None:
     types = {"i": _L, "s": _S}

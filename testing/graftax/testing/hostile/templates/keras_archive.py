@@ -61,7 +61,7 @@ def _attempt(box: Box, data: bytes, expectation: Expectation = "typed") -> Attem
 
 
 def honest(draw: Draw, box: Box) -> Attempt:
-  return _attempt(box, _zip(_members(), draw.pick([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])), "loaded")
+  return _attempt(box, _zip(_members(), draw.pick(zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)), "loaded")
 
 
 def names_of_members(draw: Draw, box: Box) -> Attempt:
@@ -73,32 +73,32 @@ def names_of_members(draw: Draw, box: Box) -> Attempt:
 
 
 def more_members(draw: Draw, box: Box) -> Attempt:
-  more = [(draw.name("assets/x", *box.outside_names())[:60_000], b"x") for _ in range(draw.pick([1, 5]))]
-  many = [(f"assets/{i}", b"") for i in range(draw.pick([0, 4200]))]
+  more = [(draw.name("assets/x", *box.outside_names())[:60_000], b"x") for _ in range(draw.pick(1, 5))]
+  many = [(f"assets/{i}", b"") for i in range(draw.pick(0, 4200))]
   return _attempt(box, _zip([*_members(), *more, *many]))
 
 
 def missing_members(draw: Draw, box: Box) -> Attempt:
   members = _members()
-  del members[draw.pick([2, 1])]
+  del members[draw.pick(2, 1)]
   return _attempt(box, _zip(members), "refused")
 
 
 def members_twice(draw: Draw, box: Box) -> Attempt:
-  return _attempt(box, _zip([*_members(), draw.pick(_members()[1:])]), "refused")
+  return _attempt(box, _zip([*_members(), draw.pick(*_members()[1:])]), "refused")
 
 
 def linked_members(draw: Draw, box: Box) -> Attempt:
-  info = zipfile.ZipInfo(draw.pick(["model.weights.h5", "config.json"]))
-  info.external_attr = draw.pick([0o120777, 0o010666, 0o020666]) << 16  # a link, a pipe, a device
+  info = zipfile.ZipInfo(draw.pick("model.weights.h5", "config.json"))
+  info.external_attr = draw.pick(0o120777, 0o010666, 0o020666) << 16  # a link, a pipe, a device
   members = [member for member in _members() if member[0] != info.filename]
   return _attempt(box, _zip([*members, (info, str(box.outside / "x.h5").encode())]))
 
 
 def bombs(draw: Draw, box: Box) -> Attempt:
-  size = draw.pick([1 << 22, 1 << 27])
-  kind = draw.pick([zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-  which = draw.pick(["weights", "config"])
+  size = draw.pick(1 << 22, 1 << 27)
+  kind = draw.pick(zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+  which = draw.pick("weights", "config")
   members = _members(b" " * size, None) if which == "config" else _members(None, bytes(size))
   return _attempt(box, _zip(members, kind))
 
@@ -138,10 +138,10 @@ _END = {
 
 
 def _lying(mark: bytes, place: tuple[int, int], draw: Draw, box: Box) -> Attempt:
-  data = bytearray(_zip(_members(), draw.pick([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])))
+  data = bytearray(_zip(_members(), draw.pick(zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
   starts = [i for i in range(len(data)) if data.startswith(mark, i)]
   offset, size = place
-  position = draw.pick(list(reversed(starts))) + offset
+  position = draw.pick(*reversed(starts)) + offset
   value = draw.size(int.from_bytes(data[position : position + size], "little"), 1, 8, 14, 93, 98)
   data[position : position + size] = struct.pack("<q", value)[:size]
   return _attempt(box, bytes(data))
@@ -166,24 +166,22 @@ family(
 
 def zip64_records(draw: Draw, box: Box) -> Attempt:
   info = zipfile.ZipInfo("model.weights.h5")
-  extra = struct.pack("<HH", 1, draw.pick([16, 8, 0, 24, 65_535]))
+  extra = struct.pack("<HH", 1, draw.pick(16, 8, 0, 24, 65_535))
   info.extra = extra + struct.pack("<qq", draw.size(100), draw.size(100))
   return _attempt(box, _zip([*_members()[:2], (info, h5_bytes(honest_h5))]))
 
 
 def bytes_around(draw: Draw, box: Box) -> Attempt:
-  data = _zip(_members(), comment=draw.pick([b"", b"PK\x05\x06" + bytes(18), b"x" * 60_000]))
+  data = _zip(_members(), comment=draw.pick(b"", b"PK\x05\x06" + bytes(18), b"x" * 60_000))
   return _attempt(
     box,
     draw.pick(
-      [
-        data,
-        b"#!/bin/sh\n" + data,
-        data + bytes(100),
-        data[: draw.size(len(data), low=0)],
-        data[100:],
-        b"PK\x03\x04" + bytes(100),
-      ]
+      data,
+      b"#!/bin/sh\n" + data,
+      data + bytes(100),
+      data[: draw.size(len(data), low=0)],
+      data[100:],
+      b"PK\x03\x04" + bytes(100),
     ),
   )
 
@@ -204,7 +202,7 @@ def configurations(draw: Draw, box: Box) -> Attempt:
     b"NaN",
     b'"' + b"a" * 100_000,
   ]
-  return _attempt(box, _zip(_members(draw.pick(texts))))
+  return _attempt(box, _zip(_members(draw.pick(*texts))))
 
 
 def configured_layers(draw: Draw, box: Box) -> Attempt:
@@ -212,19 +210,17 @@ def configured_layers(draw: Draw, box: Box) -> Attempt:
     "class_name": draw.name("Dense", "Lambda", "os.system", "builtins.eval"),
     "module": draw.name("keras.layers", "os", "subprocess"),
     "config": draw.pick(
-      [
-        {"name": draw.name("dense")},
-        {},
-        None,
-        5,
-        {"name": 5},
-        {"layers": [{}]},
-        {"function": {"class_name": "__lambda__", "config": {"code": "AAAA"}}},
-      ]
+      {"name": draw.name("dense")},
+      {},
+      None,
+      5,
+      {"name": 5},
+      {"layers": [{}]},
+      {"function": {"class_name": "__lambda__", "config": {"code": "AAAA"}}},
     ),
-    "inbound_nodes": draw.pick([[], 5, [[["x", 0, 0]]], {"args": []}]),
+    "inbound_nodes": draw.pick([], 5, [[["x", 0, 0]]], {"args": []}),
   }
-  for _ in range(draw.pick([0, 3, 300])):
+  for _ in range(draw.pick(0, 3, 300)):
     layer = {"class_name": "Functional", "config": {"name": "n", "layers": [layer]}}
   return _attempt(box, _zip(_members({**_CONFIG, "config": {"layers": [layer] * draw.integer(1, 3)}})))
 
@@ -236,9 +232,7 @@ def weights_of_another_kind(draw: Draw, box: Box) -> Attempt:
     file["layers/dense"] = h5py.ExternalLink(str(box.outside / "x.h5"), "/")
 
   def giant(file: Any) -> None:
-    file.create_group("layers/dense/vars").create_dataset(
-      "0", (1 << draw.pick([20, 40]),), np.float32, chunks=(1 << 16,)
-    )
+    file.create_group("layers/dense/vars").create_dataset("0", (1 << draw.pick(20, 40),), np.float32, chunks=(1 << 16,))
 
   weights: list[Callable[[], bytes]] = [
     lambda: b"\x89HDF nothing",
@@ -247,4 +241,4 @@ def weights_of_another_kind(draw: Draw, box: Box) -> Attempt:
     lambda: h5_bytes(giant),
     lambda: _zip(_members()),
   ]
-  return _attempt(box, _zip(_members(None, draw.pick(weights)())))
+  return _attempt(box, _zip(_members(None, draw.pick(*weights)())))

@@ -46,7 +46,7 @@ def _edited(path: Path, draw: Draw, values: list[Any], chance: float = 0.15) -> 
 
   def edit(value: Any) -> Any:
     if draw.chance(chance):
-      return draw.pick(values)
+      return draw.pick(*values)
     if isinstance(value, dict):
       return {key: edit(inner) for key, inner in value.items()}
     return [edit(inner) for inner in value] if isinstance(value, list) else value
@@ -89,7 +89,7 @@ def metadata_keys(draw: Draw, box: Box, folder: Path) -> None:
     entry = tree.pop(key)
     for part in entry.get("key_metadata", []):
       part["key"] = draw.name(str(part.get("key")), "..", "a/b", "a.b")
-      part["key_type"] = draw.pick([2, 1, 3, -1, 99, "x"])
+      part["key_type"] = draw.pick(2, 1, 3, -1, 99, "x")
     tree[draw.name(key, "('a',)", "os.system('x')")] = entry
   (folder / _META).write_text(json.dumps(content))
 
@@ -118,9 +118,9 @@ def array_metadata(draw: Draw, box: Box, folder: Path) -> None:
 
 
 def texts(draw: Draw, box: Box, folder: Path) -> None:
-  path = folder / draw.pick([_META, _MARKER, _SHARDING, _ARRAYS])
+  path = folder / draw.pick(_META, _MARKER, _SHARDING, _ARRAYS)
   path.parent.mkdir(exist_ok=True)
-  path.write_text(draw.pick(["", "[]", "{", "[" * 100_000, "null", "5", "\0", '{"a":' * 3000, "NaN"]))
+  path.write_text(draw.pick("", "[]", "{", "[" * 100_000, "null", "5", "\0", '{"a":' * 3000, "NaN"))
 
 
 def files_missing(draw: Draw, box: Box, folder: Path) -> None:
@@ -132,28 +132,28 @@ def files_missing(draw: Draw, box: Box, folder: Path) -> None:
 def files_cut_off(draw: Draw, box: Box, folder: Path) -> None:
   for path in sorted(p for p in folder.rglob("*") if p.is_file()):
     if draw.chance(0.2):
-      path.write_bytes(path.read_bytes()[: draw.pick([0, 1, 10, 30, -1, -4])])
+      path.write_bytes(path.read_bytes()[: draw.pick(0, 1, 10, 30, -1, -4)])
 
 
 def store_bytes(draw: Draw, box: Box, folder: Path) -> None:
   files = sorted(p for p in folder.rglob("*") if p.is_file() and "ocdbt" in str(p) or "/d/" in str(p))
   for _ in range(draw.integer(1, 3)):
-    path = draw.pick(files)
+    path = draw.pick(*files)
     data = bytearray(path.read_bytes())
     position = draw.integer(0, max(0, len(data) - 1))
-    data[position : position + 4] = draw.pick([b"\xff\xff\xff\xff", bytes(4), b"\x7f", draw.data(4)])
+    data[position : position + 4] = draw.pick(b"\xff\xff\xff\xff", bytes(4), b"\x7f", draw.data(4))
     path.write_bytes(data)
 
 
 def store_manifest(draw: Draw, box: Box, folder: Path) -> None:
   for path in sorted(folder.rglob("manifest.ocdbt")):
     data = path.read_bytes()
-    path.write_bytes(draw.pick([data, b"", data[:20], data[:4] + b"\xff" * 8 + data[12:], b"x" * 100, data + data]))
+    path.write_bytes(draw.pick(data, b"", data[:20], data[:4] + b"\xff" * 8 + data[12:], b"x" * 100, data + data))
 
 
 def _link(draw: Draw, box: Box, path: Path) -> None:
   path.unlink()
-  kind = draw.pick(["file", "pipe", "device", "folder", "itself"])
+  kind = draw.pick("file", "pipe", "device", "folder", "itself")
   if kind == "pipe":
     os.mkfifo(path)
   elif kind == "folder":
@@ -163,22 +163,22 @@ def _link(draw: Draw, box: Box, path: Path) -> None:
 
 
 def linked_metadata(draw: Draw, box: Box, folder: Path) -> None:
-  _link(draw, box, folder / draw.pick([_META, _MARKER]))
+  _link(draw, box, folder / draw.pick(_META, _MARKER))
 
 
 def linked_store(draw: Draw, box: Box, folder: Path) -> None:
-  _link(draw, box, draw.pick(sorted(folder.rglob("manifest.ocdbt"))))
+  _link(draw, box, draw.pick(*sorted(folder.rglob("manifest.ocdbt"))))
 
 
 def names_outside(draw: Draw, box: Box, folder: Path) -> None:
   text = (folder / _META).read_text()
   (folder / _META).write_text(
-    text.replace("kernel", draw.pick(["kernel", *(name.replace('"', "") for name in box.outside_names())]))
+    text.replace("kernel", draw.pick("kernel", *(name.replace('"', "") for name in box.outside_names())))
   )
 
 
 def folders_more(draw: Draw, box: Box, folder: Path) -> None:
-  (folder / draw.pick(["default", "state", "0", "x.orbax-checkpoint-tmp-1", "metadata"])).mkdir(exist_ok=True)
+  (folder / draw.pick("default", "state", "0", "x.orbax-checkpoint-tmp-1", "metadata")).mkdir(exist_ok=True)
   if draw.chance(0.5):
     (folder / "commit_success.txt").write_text("")
 
@@ -204,12 +204,12 @@ def zarr_arrays(draw: Draw, box: Box, folder: Path) -> None:
       "zarr_format": 2,
       "shape": shape,
       "chunks": [draw.size(2), draw.size(3)],
-      "dtype": draw.pick(["<f4", "|O", "<f99", "|V8", "<U5"]),
+      "dtype": draw.pick("<f4", "|O", "<f99", "|V8", "<U5"),
       "order": "C",
-      "fill_value": draw.pick([None, 0, "x"]),
+      "fill_value": draw.pick(None, 0, "x"),
       "filters": None,
       "dimension_separator": ".",
-      "compressor": draw.pick([None, {"id": "zstd", "level": 1}, {"id": "blosc"}, {"id": "pickle"}]),
+      "compressor": draw.pick(None, {"id": "zstd", "level": 1}, {"id": "blosc"}, {"id": "pickle"}),
     }
     (folder / name / ".zarray").write_text(json.dumps(zarray))
-    (folder / name / "0.0").write_bytes(draw.pick([bytes(24), b"", b"\x28\xb5\x2f\xfd", draw.data(30)]))
+    (folder / name / "0.0").write_bytes(draw.pick(bytes(24), b"", b"\x28\xb5\x2f\xfd", draw.data(30)))

@@ -20,9 +20,7 @@ _S = DType.STRING
 
 
 def _path(draw: Draw, box: Box) -> str:
-  return draw.pick(
-    [*box.outside_names(), str(box.outside / "fifo"), "/dev/stdin", "/proc/self/environ", "/etc/hostname"]
-  )
+  return draw.pick(*box.outside_names(), str(box.outside / "fifo"), "/dev/stdin", "/proc/self/environ", "/etc/hostname")
 
 
 def _file_model(draw: Draw, box: Box, build: Callable[[schema.GraphDef, str], None], *outputs: str) -> Attempt:
@@ -70,7 +68,7 @@ def _init_model(draw: Draw, box: Box, build: Callable[[schema.GraphDef, str], No
   else:
     meta.collection_def["saved_model_main_op"].node_list.value.append("init")
   if draw.chance(0.4):
-    asset = meta.asset_file_def.add(filename=draw.pick([path, os.path.relpath(path, box.model / "assets")]))
+    asset = meta.asset_file_def.add(filename=draw.pick(path, os.path.relpath(path, box.model / "assets")))
     asset.tensor_info.name = "file:0"
   write_graph_model(box.model, model)
   return Attempt(lambda: use_split(box.model))
@@ -130,7 +128,7 @@ def read_file_in_a_branch(draw: Draw, box: Box) -> Attempt:
 
 def other_file_ops(draw: Draw, box: Box) -> Attempt:
   op = draw.pick(
-    (
+    *(
       "MatchingFiles WholeFileReaderV2 TextLineDataset FixedLengthRecordDataset TFRecordDataset RestoreV2 Restore "
       "LoadAndRemapMatrix ReadFile"
     ).split()
@@ -149,7 +147,7 @@ def write_file_op(draw: Draw, box: Box) -> Attempt:
   def build(graph: schema.GraphDef, path: str) -> None:
     const(graph.node, "file", np.array(str(box.outside / "written"), object))
     const(graph.node, "text", np.array(path, object))
-    add(graph.node, "write", draw.pick(["WriteFile", "PrintV2"]), "file", "text")
+    add(graph.node, "write", draw.pick("WriteFile", "PrintV2"), "file", "text")
     add(graph.node, "out", "StringLower", "x").input.append("^write")
 
   attempt = _file_model(draw, box, build, "out")
@@ -166,7 +164,7 @@ def asset_names(draw: Draw, box: Box) -> Attempt:
   path = _path(draw, box)
   for asset in model.meta_graphs[0].asset_file_def:
     asset.filename = draw.pick(
-      [path, f"../{path}", os.path.relpath(path, box.model), os.path.relpath(path, box.model / "assets"), f"./{path}"]
+      path, f"../{path}", os.path.relpath(path, box.model), os.path.relpath(path, box.model / "assets"), f"./{path}"
     )
   write_object_model(box.model, model)
   return Attempt(lambda: use_model(box.model))
@@ -174,11 +172,11 @@ def asset_names(draw: Draw, box: Box) -> Attempt:
 
 def _link(draw: Draw, box: Box, *names: str, is_named: bool = False) -> None:
   """Replaces a file by a link, a pipe or a folder; links of a file that the caller names may be followed."""
-  path = box.model / draw.pick(names)
+  path = box.model / draw.pick(*names)
   path.parent.mkdir(parents=True, exist_ok=True)
   path.unlink(missing_ok=True)
   kinds = ["link", "relative link", "pipe", "device", "folder", "itself"]
-  kind = draw.pick(kinds[2:] if is_named else kinds)
+  kind = draw.pick(*(kinds[2:] if is_named else kinds))
   if kind == "pipe":
     os.mkfifo(path)
   elif kind == "folder":
@@ -186,8 +184,8 @@ def _link(draw: Draw, box: Box, *names: str, is_named: bool = False) -> None:
   else:
     target = {
       "link": str(box.outside / "secret.txt"),
-      "relative link": os.path.relpath(box.outside / draw.pick(["saved_model.pb", "fifo"]), path.parent),
-      "device": draw.pick(["/dev/zero", "/dev/full", "/dev/random"]),
+      "relative link": os.path.relpath(box.outside / draw.pick("saved_model.pb", "fifo"), path.parent),
+      "device": draw.pick("/dev/zero", "/dev/full", "/dev/random"),
       "itself": path.name,
     }[kind]
     path.symlink_to(target)
@@ -213,12 +211,12 @@ def linked_checkpoint(draw: Draw, box: Box) -> Attempt:
 
 def linked_folder(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
-  name = draw.pick(["assets", "variables"])
+  name = draw.pick("assets", "variables")
   for path in (box.model / name).iterdir():
     (box.outside / path.name).write_bytes(path.read_bytes())
     path.unlink()
   (box.model / name).rmdir()
-  (box.model / name).symlink_to(draw.pick([box.outside, Path("..") / box.outside.name]))
+  (box.model / name).symlink_to(draw.pick(box.outside, Path("..") / box.outside.name))
   return Attempt(lambda: use_model(box.model))
 
 
@@ -232,8 +230,8 @@ def checkpoint_state(draw: Draw, box: Box) -> Attempt:
     "ckpt",
     str(box.outside / "x"),
   ]
-  lines = [f'model_checkpoint_path: "{draw.pick(names)}"']
-  lines += [f'all_model_checkpoint_paths: "{draw.pick(names)}"' for _ in range(draw.integer(0, 2))]
+  lines = [f'model_checkpoint_path: "{draw.pick(*names)}"']
+  lines += [f'all_model_checkpoint_paths: "{draw.pick(*names)}"' for _ in range(draw.integer(0, 2))]
   (box.model / "checkpoint").write_text("\n".join(lines))
   if draw.chance(0.5):
     return Attempt(lambda: use_checkpoint(box.model))
@@ -260,13 +258,13 @@ def linked_weights(draw: Draw, box: Box) -> Attempt:
     "m.keras": use_weights,
     "m.weights.json": use_weights,
   }
-  name = draw.pick(sorted(readers))
+  name = draw.pick(*sorted(readers))
   _link(draw, box, name, is_named=True)
   return Attempt(lambda: readers[name](box.model / name))
 
 
 def linked_graph_file(draw: Draw, box: Box) -> Attempt:
-  name = draw.pick(["graph.pb", "graph.pbtxt", "model.meta"])
+  name = draw.pick("graph.pb", "graph.pbtxt", "model.meta")
   _link(draw, box, name, is_named=True)
   return Attempt(lambda: use_model(box.model / name))
 
@@ -274,7 +272,7 @@ def linked_graph_file(draw: Draw, box: Box) -> Attempt:
 def saver_path(draw: Draw, box: Box) -> Attempt:
   """A variable of TF1 whose restore op reads a checkpoint elsewhere."""
   write_bundle(box.outside / "ckpt", new_bundle({"v": np.ones(2, np.float32)}))
-  path = draw.pick([str(box.outside / "ckpt"), f"../{box.outside.name}/ckpt", "/dev/zero"])
+  path = draw.pick(str(box.outside / "ckpt"), f"../{box.outside.name}/ckpt", "/dev/zero")
 
   def build(graph: schema.GraphDef) -> None:
     add(graph.node, "v", "VariableV2", dtype=DType.FLOAT, shape=Shape((2,)), container=b"", shared_name=b"")

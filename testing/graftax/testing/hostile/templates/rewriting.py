@@ -20,11 +20,11 @@ def _rewritten(write: Template, draw: Draw, box: Box) -> Attempt:
   write(draw, box)
   graph = box.model / "graph.pb"
   for module in [file for file in box.model.iterdir() if file.name.startswith("module.")]:
-    graph.write_bytes(_calling(module.read_bytes(), version=draw.pick([9, 5, 4, 10])))
+    graph.write_bytes(_calling(module.read_bytes(), version=draw.pick(9, 5, 4, 10)))
     module.unlink()
   if graph.exists():
     _as_saved_model(graph)
-  consumer, platforms = draw.pick(_CONSUMERS), draw.pick([None, ["cpu"], ["tpu"], ["cuda", "cpu"]])
+  consumer, platforms = draw.pick(*_CONSUMERS), draw.pick(None, ["cpu"], ["tpu"], ["cuda", "cpu"])
   target = box.model.parent / "scratch" / "rewritten"
   return Attempt(lambda: str(rewrite(box.model, target, consumer, platforms=platforms)))
 

@@ -58,7 +58,7 @@ def _body(draw: Draw, model: schema.SavedModel) -> schema.FunctionDef:
   """Returns the function `f`, or one of the others."""
   functions = _functions(model)
   main = max(functions, key=lambda f: len(f.node_def))
-  return draw.pick([main, *functions])
+  return draw.pick(main, *functions)
 
 
 @attempted("loaded")
@@ -71,7 +71,7 @@ def schema_version(draw: Draw, model: schema.SavedModel) -> None:
 
 
 def meta_graphs(draw: Draw, model: schema.SavedModel) -> None:
-  for _ in range(draw.pick([1, 2, 50])):
+  for _ in range(draw.pick(1, 2, 50)):
     model.meta_graphs.add().CopyFrom(_meta(model))
   for graph in model.meta_graphs:
     graph.meta_info_def.tags.append(draw.name("serve", "train"))
@@ -88,7 +88,7 @@ def versions(draw: Draw, model: schema.SavedModel) -> None:
 
 def object_children(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
-  for child in draw.pick(list(nodes)).children:
+  for child in draw.pick(*nodes).children:
     child.node_id = draw.size(child.node_id, 0, len(nodes), **INT32)
     child.local_name = draw.name(child.local_name, "a.b", "a[0]", "0")
 
@@ -96,16 +96,14 @@ def object_children(draw: Draw, model: schema.SavedModel) -> None:
 def object_cycles(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   for _ in range(draw.integer(1, 40)):
-    draw.pick(list(nodes)).children.add(
-      node_id=draw.integer(0, len(nodes) - 1), local_name=draw.name("again", "a", "b")
-    )
+    draw.pick(*nodes).children.add(node_id=draw.integer(0, len(nodes) - 1), local_name=draw.name("again", "a", "b"))
 
 
 def object_depth(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   function = next(i for i, node in enumerate(nodes) if node.WhichOneof("kind") == "function")
   parent = nodes[0]
-  for _ in range(draw.pick([10, 1000, 20_000])):
+  for _ in range(draw.pick(10, 1000, 20_000)):
     parent.children.add(node_id=len(nodes), local_name="a")
     parent = nodes.add()
     parent.user_object.identifier = "_generic_user_object"
@@ -116,7 +114,7 @@ def object_paths_multiply(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   function = next(i for i, node in enumerate(nodes) if node.WhichOneof("kind") == "function")
   parent = nodes[0]
-  for _ in range(draw.pick([3, 25, 60])):  # two ways from each object to the next
+  for _ in range(draw.pick(3, 25, 60)):  # two ways from each object to the next
     for name in ("a", "b"):
       parent.children.add(node_id=len(nodes), local_name=name)
     parent = nodes.add()
@@ -125,8 +123,8 @@ def object_paths_multiply(draw: Draw, model: schema.SavedModel) -> None:
 
 
 def object_kinds(draw: Draw, model: schema.SavedModel) -> None:
-  node = draw.pick(list(_meta(model).object_graph_def.nodes))
-  kind = draw.pick(["user_object", "asset", "function", "variable", "bare_concrete_function", "constant", "resource"])
+  node = draw.pick(*_meta(model).object_graph_def.nodes)
+  kind = draw.pick("user_object", "asset", "function", "variable", "bare_concrete_function", "constant", "resource")
   getattr(node, kind).SetInParent()
   if draw.chance(0.3):
     node.captured_tensor.name = draw.name("x:0")
@@ -153,14 +151,14 @@ def variables(draw: Draw, model: schema.SavedModel) -> None:
 
 def shards_of_variables(draw: Draw, model: schema.SavedModel) -> None:
   variable = _objects(model, "variable")[0].variable
-  for _ in range(draw.pick([1, 3, 300])):
-    variable.experimental_distributed_variable_components.add(dtype=int(draw.pick(_DTYPES)), name=draw.name("part"))
+  for _ in range(draw.pick(1, 3, 300)):
+    variable.experimental_distributed_variable_components.add(dtype=int(draw.pick(*_DTYPES)), name=draw.name("part"))
 
 
 def slot_variables(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   for _ in range(draw.integer(1, 5)):
-    draw.pick(list(nodes)).slot_variables.add(
+    draw.pick(*nodes).slot_variables.add(
       original_variable_node_id=draw.size(1, **INT32),
       slot_name=draw.name("m"),
       slot_variable_node_id=draw.size(2, **INT32),
@@ -168,7 +166,7 @@ def slot_variables(draw: Draw, model: schema.SavedModel) -> None:
 
 
 def saveable_objects(draw: Draw, model: schema.SavedModel) -> None:
-  node = draw.pick(list(_meta(model).object_graph_def.nodes))
+  node = draw.pick(*_meta(model).object_graph_def.nodes)
   saveable = node.saveable_objects[draw.name("VARIABLE_VALUE")]
   saveable.save_function = draw.size(1, **INT32)
   saveable.restore_function = draw.size(1, **INT32)
@@ -179,11 +177,11 @@ def function_objects(draw: Draw, model: schema.SavedModel) -> None:
   names = list(_meta(model).object_graph_def.concrete_functions)
   for node in _objects(model, "function"):
     del node.function.concrete_functions[:]
-    node.function.concrete_functions.extend([draw.name(names[0], *names)] * draw.pick([1, 0, 2, 300]))
+    node.function.concrete_functions.extend([draw.name(names[0], *names)] * draw.pick(1, 0, 2, 300))
 
 
 def bare_functions(draw: Draw, model: schema.SavedModel) -> None:
-  node = draw.pick(_objects(model, "function"))
+  node = draw.pick(*_objects(model, "function"))
   names = list(_meta(model).object_graph_def.concrete_functions)
   bare = node.bare_concrete_function
   bare.concrete_function_name = draw.name(names[0])
@@ -196,7 +194,7 @@ def bound_inputs(draw: Draw, model: schema.SavedModel) -> None:
   for concrete in _meta(model).object_graph_def.concrete_functions.values():
     for i, node in enumerate(concrete.bound_inputs):
       concrete.bound_inputs[i] = draw.size(node, 0, nodes, nodes - 1, **INT32)
-    concrete.bound_inputs.extend([draw.integer(0, nodes)] * draw.pick([0, 1, 500]))
+    concrete.bound_inputs.extend([draw.integer(0, nodes)] * draw.pick(0, 1, 500))
 
 
 def _structure(draw: Draw, depth: int) -> schema.StructuredValue:
@@ -205,7 +203,7 @@ def _structure(draw: Draw, depth: int) -> schema.StructuredValue:
   kinds = ["tensor_spec_value", "none_value", "float64_value", "int64_value", "string_value", "bool_value"]
   kinds += ["tensor_shape_value", "tensor_dtype_value", "type_spec_value", "bounded_tensor_spec_value", "list_value"]
   kinds += ["tuple_value", "dict_value", "named_tuple_value", "tensor_value", "numpy_value"]
-  kind = draw.pick(kinds if depth else kinds[:10])
+  kind = draw.pick(*(kinds if depth else kinds[:10]))
   if kind in ("list_value", "tuple_value"):
     listed: Any = getattr(value, kind)
     listed.values.extend(_structure(draw, depth - 1) for _ in range(draw.integer(0, 3)))
@@ -225,18 +223,18 @@ def _structure(draw: Draw, depth: int) -> schema.StructuredValue:
     )
   elif kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
     spec = getattr(value, kind)
-    spec.name, spec.dtype = draw.name("x"), draw.pick([1, 0, 3, 7, 20, 21, 99, 101])
+    spec.name, spec.dtype = draw.name("x"), draw.pick(1, 0, 3, 7, 20, 21, 99, 101)
     spec.shape.CopyFrom(attr(Shape([draw.size(2) for _ in range(draw.integer(0, 2))])).shape)
   elif kind in ("tensor_value", "numpy_value"):
     getattr(value, kind).CopyFrom(_tensor(draw))
   elif kind == "tensor_shape_value":
     value.tensor_shape_value.CopyFrom(attr(Shape([draw.size(2)])).shape)
   elif kind == "tensor_dtype_value":
-    value.tensor_dtype_value = draw.pick([1, 0, 99, 101, 23])
+    value.tensor_dtype_value = draw.pick(1, 0, 99, 101, 23)
   elif kind == "string_value":
     value.string_value = draw.name("x")
   else:
-    getattr(value, kind).SetInParent() if kind == "none_value" else setattr(value, kind, draw.pick([1, 0]))
+    getattr(value, kind).SetInParent() if kind == "none_value" else setattr(value, kind, draw.pick(1, 0))
   return value
 
 
@@ -252,9 +250,9 @@ def structured_signature(draw: Draw, model: schema.SavedModel) -> None:
 @attempted(can_jit=False)  # results may be structures of text
 def structure_depth(draw: Draw, model: schema.SavedModel) -> None:
   value = schema.StructuredValue(string_value="x")
-  for _ in range(draw.pick([5, 30, 45])):
+  for _ in range(draw.pick(5, 30, 45)):
     outer = schema.StructuredValue()
-    inner: Any = draw.pick([outer.tuple_value, outer.list_value])
+    inner: Any = draw.pick(outer.tuple_value, outer.list_value)
     inner.values.add().CopyFrom(value)
     value = outer
   for concrete in _meta(model).object_graph_def.concrete_functions.values():
@@ -266,8 +264,8 @@ def function_spec(draw: Draw, model: schema.SavedModel) -> None:
   for node in _objects(model, "function"):
     spec = node.function.function_spec
     spec.is_method = draw.chance(0.5)
-    spec.jit_compile = draw.pick([0, 1, 2])
-    draw.pick([spec.fullargspec, spec.input_signature]).CopyFrom(_structure(draw, 3))
+    spec.jit_compile = draw.pick(0, 1, 2)
+    draw.pick(spec.fullargspec, spec.input_signature).CopyFrom(_structure(draw, 3))
 
 
 @attempted(can_jit=False)  # results may be structures of text
@@ -301,7 +299,7 @@ def composite_signature(draw: Draw, model: schema.SavedModel) -> None:
   else:
     info.composite_tensor.type_spec.type_spec_class = draw.integer(0, 14)
     info.composite_tensor.type_spec.type_state.CopyFrom(_structure(draw, 2))
-    for _ in range(draw.pick([0, 1, 3, 200])):
+    for _ in range(draw.pick(0, 1, 3, 200)):
       info.composite_tensor.components.add(name=draw.name("serving_default_x:0"))
 
 
@@ -317,7 +315,7 @@ def _tensor(draw: Draw) -> schema.TensorProto:
   proto.dtype = draw.lie(1, 0, 2, 7, 10, 18, 20, 21, 23, 25, 99, 101, (1 << 31) - 1)
   proto.tensor_content = draw.lie(proto.tensor_content, b"", b"\0", bytes(17))
   if draw.chance(0.3):
-    values: Any = draw.pick([proto.float_val, proto.double_val, proto.int_val])
+    values: Any = draw.pick(proto.float_val, proto.double_val, proto.int_val)
     values.extend([1] * draw.integer(0, 5))
   if draw.chance(0.2):
     proto.string_val.append(b"x" * draw.integer(0, 9))
@@ -345,17 +343,17 @@ def rank_of_constants(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
   for node in function.node_def:
     if node.op == "Const":
-      shape = Shape([1] * draw.pick([4, 33, 65, 255, 3000]))
+      shape = Shape([1] * draw.pick(4, 33, 65, 255, 3000))
       node.attr["value"].tensor.tensor_shape.CopyFrom(attr(shape).shape)
 
 
 def node_inputs(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
   names = [node.name for node in function.node_def]
-  node = draw.pick(list(function.node_def))
+  node = draw.pick(*function.node_def)
   for i, name in enumerate(node.input):
     node.input[i] = draw.name(name, *(f"{n}:z:0" for n in names), f"{name}:0", "w_read:value:7")
-  node.input.extend(["x"] * draw.pick([0, 1, 3]))
+  node.input.extend(["x"] * draw.pick(0, 1, 3))
 
 
 def node_names(draw: Draw, model: schema.SavedModel) -> None:
@@ -367,7 +365,7 @@ def node_names(draw: Draw, model: schema.SavedModel) -> None:
 @attempted("refused")
 def nodes_of_one_name(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
-  twin = _node_of(function, draw.pick(["Mul", "AddV2", "Const"]))
+  twin = _node_of(function, draw.pick("Mul", "AddV2", "Const"))
   copy = function.node_def.add()
   copy.CopyFrom(twin)
   copy.attr["value"].tensor.CopyFrom(tensor(np.float32(5))) if copy.op == "Const" else None
@@ -376,14 +374,14 @@ def nodes_of_one_name(draw: Draw, model: schema.SavedModel) -> None:
 @attempted("refused")
 def too_many_inputs(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
-  node = _node_of(function, draw.pick(["Mul", "AddV2"]))
+  node = _node_of(function, draw.pick("Mul", "AddV2"))
   node.input.extend([node.input[0]] * draw.integer(1, 3))
 
 
 @attempted("refused")
 def too_few_inputs(draw: Draw, model: schema.SavedModel) -> None:
   function = max(_functions(model), key=lambda f: len(f.node_def))
-  node = _node_of(function, draw.pick(["Mul", "AddV2", "ReadVariableOp", "PartitionedCall"]))
+  node = _node_of(function, draw.pick("Mul", "AddV2", "ReadVariableOp", "PartitionedCall"))
   del node.input[draw.integer(0, max(0, len(node.input) - 1)) :]
 
 
@@ -407,7 +405,7 @@ def node_attributes(draw: Draw, model: schema.SavedModel) -> None:
 
 
 def _attribute(draw: Draw) -> schema.AttrValue:
-  value = draw.pick([1, 1.5, b"x", True, DType.FLOAT, Shape((2,)), [1, 2], [b"x"], [DType.INT32], [], Shape((-5,))])
+  value = draw.pick(1, 1.5, b"x", True, DType.FLOAT, Shape((2,)), [1, 2], [b"x"], [DType.INT32], [], Shape((-5,)))
   message = attr(value)
   if draw.chance(0.1):
     message.placeholder = draw.name("T")
@@ -426,7 +424,7 @@ def missing_attributes(draw: Draw, model: schema.SavedModel) -> None:
 def unknown_ops(draw: Draw, model: schema.SavedModel) -> None:
   function = _body(draw, model)
   ops = "PyFunc EagerPyFunc NoSuchOp SaveV2 RestoreV2 WriteFile Placeholder _Arg _Retval Abort".split()
-  draw.pick(list(function.node_def)).op = draw.name("Relu", *ops)
+  draw.pick(*function.node_def).op = draw.name("Relu", *ops)
 
 
 def function_arguments(draw: Draw, model: schema.SavedModel) -> None:
@@ -455,7 +453,7 @@ def recursive_functions(draw: Draw, model: schema.SavedModel) -> None:
   functions = _functions(model)
   inner = next(f for f in functions if len(f.node_def) == 1)
   call = inner.node_def[0]
-  call.op = draw.pick(["PartitionedCall", "StatefulPartitionedCall"])
+  call.op = draw.pick("PartitionedCall", "StatefulPartitionedCall")
   call.ClearField("attr")
   call.attr["f"].func.name = inner.signature.name
   for name in ("Tin", "Tout"):
@@ -468,8 +466,8 @@ def functions_call_two_each(draw: Draw, model: schema.SavedModel) -> None:
   library = _meta(model).graph_def.library
   inner = next(f for f in library.function if len(f.node_def) == 1)
   last = inner.signature.name
-  op = draw.pick(["PartitionedCall", "StatefulPartitionedCall"])
-  for depth in range(draw.pick([3, 25, 40, 400])):
+  op = draw.pick("PartitionedCall", "StatefulPartitionedCall")
+  for depth in range(draw.pick(3, 25, 40, 400)):
     outer = library.function.add()
     outer.CopyFrom(inner)
     outer.signature.name = f"level_{depth}"
@@ -491,7 +489,7 @@ def functions_of_one_name(draw: Draw, model: schema.SavedModel) -> None:
   inner = next(f for f in library.function if len(f.node_def) == 1)
   copy = library.function.add()
   copy.CopyFrom(inner)
-  copy.node_def[0].op = draw.pick(["Neg", "Exp", "Tanh"])
+  copy.node_def[0].op = draw.pick("Neg", "Exp", "Tanh")
 
 
 def gradient_functions(draw: Draw, model: schema.SavedModel) -> None:
@@ -528,7 +526,7 @@ def stripped_op_list(draw: Draw, model: schema.SavedModel) -> None:
   op = _meta(model).meta_info_def.stripped_op_list.op.add(name=draw.name("Relu", "AddV2", "NoSuchOp"))
   for _ in range(draw.integer(0, 3)):
     op.input_arg.add(
-      name=draw.name("x"), type=draw.pick([1, 0, 99]), number_attr=draw.name(""), type_attr=draw.name("", "T")
+      name=draw.name("x"), type=draw.pick(1, 0, 99), number_attr=draw.name(""), type_attr=draw.name("", "T")
     )
   for _ in range(draw.integer(0, 2)):
     op.attr.add(name=draw.name("T"), type=draw.name("type", "list(type)", "int", "nothing"), minimum=draw.size(0))
@@ -537,10 +535,10 @@ def stripped_op_list(draw: Draw, model: schema.SavedModel) -> None:
 
 def collections(draw: Draw, model: schema.SavedModel) -> None:
   name = draw.pick(
-    "variables trainable_variables saved_model_main_op legacy_init_op table_initializer saved_model_assets".split()
+    *"variables trainable_variables saved_model_main_op legacy_init_op table_initializer saved_model_assets".split()
   )
   collection = _meta(model).collection_def[name]
-  kind = draw.pick(["node_list", "bytes_list", "int64_list", "any_list"])
+  kind = draw.pick("node_list", "bytes_list", "int64_list", "any_list")
   if kind == "any_list":
     collection.any_list.value.add(type_url="type.googleapis.com/graftax.schema.SavedModel", value=b"\xff")
   else:
@@ -558,8 +556,8 @@ def placeholder_graph(draw: Draw, model: schema.SavedModel) -> None:
 def message_depth(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   data = b""
-  for _ in range(draw.pick([50, 99, 5000])):  # messages in messages, with true lengths
-    data = draw.pick([b"\x12", b"\x3a"]) + varint(len(data)) + data if len(data) < 100_000 else data
+  for _ in range(draw.pick(50, 99, 5000)):  # messages in messages, with true lengths
+    data = draw.pick(b"\x12", b"\x3a") + varint(len(data)) + data if len(data) < 100_000 else data
   (box.model / "saved_model.pb").write_bytes(b"\x08\x01" + data)
   return Attempt(lambda: use_model(box.model))
 
@@ -595,13 +593,11 @@ def checkpoint_objects(draw: Draw, box: Box) -> Attempt:
 def missing_files(draw: Draw, box: Box) -> Attempt:
   write_object_model(box.model)
   name = draw.pick(
-    [
-      "variables/variables.index",
-      "variables/variables.data-00000-of-00001",
-      "assets/words.txt",
-      "variables",
-      "saved_model.pb",
-    ]
+    "variables/variables.index",
+    "variables/variables.data-00000-of-00001",
+    "assets/words.txt",
+    "variables",
+    "saved_model.pb",
   )
   path = box.model / name
   shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -69,9 +69,9 @@ def saved_honest(draw: Draw, box: Box) -> Attempt:
 def _changed(draw: Draw, value: Any, depth: int) -> Any:
   """Returns a value of JSON with one part, found by going inside, replaced or removed."""
   if not isinstance(value, dict | list) or not value or (depth and draw.chance(0.3)):
-    return draw.pick(_LIES)
+    return draw.pick(*_LIES)
   if isinstance(value, dict):
-    name = draw.pick(sorted(value))
+    name = draw.pick(*sorted(value))
     if draw.chance(0.1):
       return {key: item for key, item in value.items() if key != name}
     return {**value, name: _changed(draw, value[name], depth + 1)}
@@ -81,7 +81,7 @@ def _changed(draw: Draw, value: Any, depth: int) -> Any:
 
 def saved_members(draw: Draw, box: Box) -> Attempt:
   entries = _honest(box)
-  name = draw.pick(["module.json", "gradient/module.json"])
+  name = draw.pick("module.json", "gradient/module.json")
   convention = json.loads(entries[name])
   for _ in range(draw.integer(1, 3)):
     convention = _changed(draw, convention, 0)
@@ -94,15 +94,15 @@ def saved_members(draw: Draw, box: Box) -> Attempt:
 def saved_texts_of_json(draw: Draw, box: Box) -> Attempt:
   entries = _honest(box)
   lies = [b"", b"{", b"[" * 100_000, b"\xff\xfe", b"NaN", b'{"format": 1}', b'{"format": 1e999}', b"9" * 10_000]
-  entries[draw.pick(["module.json", "gradient/module.json"])] = draw.pick(lies)
+  entries[draw.pick("module.json", "gradient/module.json")] = draw.pick(*lies)
   return _attempt(draw, box, _packed(list(entries.items())))
 
 
 def saved_entries_of_the_archive(draw: Draw, box: Box) -> Attempt:
   entries = list(_honest(box).items())
-  kind = draw.pick(["twice", "missing", "others", "swapped", "deep"])
+  kind = draw.pick("twice", "missing", "others", "swapped", "deep")
   if kind == "twice":
-    entries.append(draw.pick(entries))
+    entries.append(draw.pick(*entries))
   elif kind == "missing":
     del entries[draw.integer(0, len(entries) - 1)]
   elif kind == "swapped":
@@ -112,17 +112,17 @@ def saved_entries_of_the_archive(draw: Draw, box: Box) -> Attempt:
       ("gradient/" * depth + name, data) for depth in range(draw.integer(100, 300)) for name, data in entries[:2]
     ]
   else:
-    entries.append((draw.pick(["../x", "/etc/passwd", "module.json/", "\\x"]), b"x"))
+    entries.append((draw.pick("../x", "/etc/passwd", "module.json/", "\\x"), b"x"))
   return _attempt(draw, box, _packed(entries))
 
 
 def saved_compressed(draw: Draw, box: Box) -> Attempt:
-  entries = {**_honest(box), "module.mlirbc": bytes(draw.pick([1000, 1 << 20, 300 << 20]))}
+  entries = {**_honest(box), "module.mlirbc": bytes(draw.pick(1000, 1 << 20, 300 << 20))}
   return _attempt(draw, box, _packed(list(entries.items()), zipfile.ZIP_DEFLATED), "refused")
 
 
 def saved_damaged(draw: Draw, box: Box) -> Attempt:
   data = bytearray(_packed(list(_honest(box).items())))
   for _ in range(draw.integer(1, 4)):
-    data[draw.integer(0, len(data) - 1)] = draw.pick([0, 1, 127, 255])
-  return _attempt(draw, box, bytes(data[: draw.pick([len(data), len(data) // 2, -1, -30])]))
+    data[draw.integer(0, len(data) - 1)] = draw.pick(0, 1, 127, 255)
+  return _attempt(draw, box, bytes(data[: draw.pick(len(data), len(data) // 2, -1, -30)]))

@@ -69,7 +69,7 @@ family(_KIND, _writers(), _written)
 
 
 def names(draw: Draw, box: Box) -> Attempt:
-  given = list(dict.fromkeys(draw.pick(_NAMES) for _ in range(2)))
+  given = list(dict.fromkeys(draw.pick(*_NAMES) for _ in range(2)))
   model = graph_model(
     lambda graph: _sum(graph, len(given)), {f"x{i}": (DType.FLOAT, (2,)) for i in range(len(given))}, "out"
   )

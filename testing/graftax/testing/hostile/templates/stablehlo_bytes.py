@@ -43,7 +43,7 @@ def _bytes(draw: Draw, box: Box, data: bytes, expectation: Expectation = "typed"
 
 
 def _artifact(draw: Draw) -> bytes:
-  return _artifacts()[draw.pick(list(_artifacts()))]
+  return _artifacts()[draw.pick(*_artifacts())]
 
 
 def honest(draw: Draw, box: Box) -> Attempt:
@@ -115,8 +115,8 @@ def _contents(kind: int, draw: Draw, box: Box) -> Attempt:
       length, _ = _read_varint(data, position)
       changed = bytearray(data)
       for _ in range(draw.integer(1, 4)):
-        at = start + draw.integer(0, min(draw.pick([8, 40, max(length - 1, 0)]), max(length - 1, 0)))
-        value = draw.pick([b"\xff", b"\x01", b"\x00", b"\x03", _mlir_varint(1 << 40), _mlir_varint(1 << 62), b"\x7f"])
+        at = start + draw.integer(0, min(draw.pick(8, 40, max(length - 1, 0)), max(length - 1, 0)))
+        value = draw.pick(b"\xff", b"\x01", b"\x00", b"\x03", _mlir_varint(1 << 40), _mlir_varint(1 << 62), b"\x7f")
         changed[at : at + len(value)] = value
       data = bytes(changed[: len(data)])
       break
@@ -137,7 +137,7 @@ def sections_moved(draw: Draw, box: Box) -> Attempt:
   parts = [data[a:b] for a, b in zip(starts, starts[1:], strict=False)]
   for _ in range(draw.integer(1, 3)):
     i, j = draw.integer(0, len(parts) - 1), draw.integer(0, len(parts) - 1)
-    kind = draw.pick(["swap", "twice", "leave out"])
+    kind = draw.pick("swap", "twice", "leave out")
     if kind == "swap":
       parts[i], parts[j] = parts[j], parts[i]
     elif kind == "twice":
@@ -161,21 +161,21 @@ def producers(draw: Draw, box: Box) -> Attempt:
     b"x" * 5000,
     b"StableHLO_v1.0",
   ]
-  version = draw.pick([data[4:5], b"\x0d", b"\x01", b"\xff", b"\x00"])
-  return _bytes(draw, box, data[:4] + version + draw.pick(texts) + data[end:])
+  version = draw.pick(data[4:5], b"\x0d", b"\x01", b"\xff", b"\x00")
+  return _bytes(draw, box, data[:4] + version + draw.pick(*texts) + data[end:])
 
 
 def cut_off(draw: Draw, box: Box) -> Attempt:
   data = _artifact(draw)
-  return _bytes(draw, box, data[: draw.pick([0, 1, 3, 4, 5, 20, len(data) // 2, -1])], "refused")
+  return _bytes(draw, box, data[: draw.pick(0, 1, 3, 4, 5, 20, len(data) // 2, -1)], "refused")
 
 
 def splices(draw: Draw, box: Box) -> Attempt:
   """The sections of one artifact among those of another."""
-  first, second = _artifacts()["sine"], _artifacts()[draw.pick(["loop", "sort", "branch"])]
+  first, second = _artifacts()["sine"], _artifacts()[draw.pick("loop", "sort", "branch")]
   starts = [[p - 1 for _, p, _ in _sections(d)] + [len(d)] for d in (first, second)]
   parts = [[d[a:b] for a, b in zip(s, s[1:], strict=False)] for d, s in ((first, starts[0]), (second, starts[1]))]
-  chosen = [draw.pick([a, b]) for a, b in zip(*parts, strict=False)]
+  chosen = [draw.pick(a, b) for a, b in zip(*parts, strict=False)]
   return _bytes(draw, box, first[: starts[0][0]] + b"".join(chosen))
 
 
@@ -185,18 +185,16 @@ def other_bytes(draw: Draw, box: Box) -> Attempt:
     draw,
     box,
     draw.pick(
-      [
-        b"ML\xefR",
-        b"ML\xefR\x0d\0",
-        b"BC\xc0\xde",
-        b"",
-        b"\xff" * 50,
-        data + data,
-        data + bytes(99),
-        b"ML\xefR" + bytes(500),
-        b"\x00" + data,
-        b"func.func",
-      ]
+      b"ML\xefR",
+      b"ML\xefR\x0d\0",
+      b"BC\xc0\xde",
+      b"",
+      b"\xff" * 50,
+      data + data,
+      data + bytes(99),
+      b"ML\xefR" + bytes(500),
+      b"\x00" + data,
+      b"func.func",
     ),
   )
 
@@ -208,18 +206,18 @@ def hlo_messages(draw: Draw, box: Box) -> Attempt:
   def number(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
 
-  shape = number(2, draw.pick([11, 0, 99, 13])) + number(3, draw.size(4))
+  shape = number(2, draw.pick(11, 0, 99, 13)) + number(3, draw.size(4))
   program = message(4, shape)
   instruction = (
     message(1, b"x")
-    + message(2, draw.pick([b"parameter", b"custom-call", b"while", b"nothing"]))
+    + message(2, draw.pick(b"parameter", b"custom-call", b"while", b"nothing"))
     + message(3, shape)
     + number(9, draw.size(0))
     + number(35, 1)
   )
   computation = (
     message(1, b"main")
-    + message(2, instruction) * draw.pick([1, 0, 50])
+    + message(2, instruction) * draw.pick(1, 0, 50)
     + message(4, program)
     + number(5, draw.size(1))
     + number(6, draw.size(1))
@@ -261,34 +259,34 @@ _CHANGES: dict[str, Callable[[Draw, schema.NodeDef], Any]] = {
   "node_honest": lambda draw, node: None,
   "node_version": lambda draw, node: node.attr["version"].CopyFrom(attr(draw.size(9, 2, 4, 5, 10, 11))),
   "node_module": lambda draw, node: node.attr["module"].CopyFrom(
-    attr(draw.pick([b"", b"x", node.attr["module"].s[:100], b"func.func @main() { return }", b"\xff"]))
+    attr(draw.pick(b"", b"x", node.attr["module"].s[:100], b"func.func @main() { return }", b"\xff"))
   ),
   "node_platforms": lambda draw, node: node.attr["platforms"].CopyFrom(
-    attr([draw.pick([b"CPU", b"TPU", b"", b"\xff", b"cpu"]) for _ in range(draw.integer(0, 4))])
+    attr([draw.pick(b"CPU", b"TPU", b"", b"\xff", b"cpu") for _ in range(draw.integer(0, 4))])
   ),
   "node_dim_args": lambda draw, node: node.attr["dim_args_spec"].CopyFrom(
-    attr([draw.pick([b"0.0", b"0.9", b"-1.-1", b"x", b"99999999999999.0", b"0"]) for _ in range(draw.integer(1, 3))])
+    attr([draw.pick(b"0.0", b"0.9", b"-1.-1", b"x", b"99999999999999.0", b"0") for _ in range(draw.integer(1, 3))])
   ),
   "node_disabled_checks": lambda draw, node: node.attr["disabled_checks"].CopyFrom(
-    attr([draw.pick([b"platform", b"shape_assertions", b"custom_call:x", b"\xff"])])
+    attr([draw.pick(b"platform", b"shape_assertions", b"custom_call:x", b"\xff")])
   ),
   "node_function_list": lambda draw, node: node.attr["function_list"].CopyFrom(
     attr([Func(draw.name("f"))] * draw.integer(1, 3))
   ),
-  "node_types_of_inputs": lambda draw, node: node.attr["Tin"].CopyFrom(attr(draw.pick(_TYPE_LISTS))),
-  "node_types_of_outputs": lambda draw, node: node.attr["Tout"].CopyFrom(attr(draw.pick(_TYPE_LISTS))),
+  "node_types_of_inputs": lambda draw, node: node.attr["Tin"].CopyFrom(attr(draw.pick(*_TYPE_LISTS))),
+  "node_types_of_outputs": lambda draw, node: node.attr["Tout"].CopyFrom(attr(draw.pick(*_TYPE_LISTS))),
   "node_shapes": lambda draw, node: node.attr["Sout"].CopyFrom(
-    attr(draw.pick([[Shape((4, 4))], [Shape((5,))], [], [Shape((-5,))], [Shape((1 << 62, 4))]]))
+    attr(draw.pick([Shape((4, 4))], [Shape((5,))], [], [Shape((-5,))], [Shape((1 << 62, 4))]))
   ),
-  "node_inputs": lambda draw, node: node.input.extend(draw.pick([["x"], ["call"], ["^call"], ["x:1"]])),
+  "node_inputs": lambda draw, node: node.input.extend(draw.pick(["x"], ["call"], ["^call"], ["x:1"])),
 }
 family(_KIND, _CHANGES, _changed_call)
 
 
 def shapes_of_arguments(draw: Draw, box: Box) -> Attempt:
   made = graph()
-  dtype = draw.pick([_F, DType.INT32, DType.DOUBLE])
-  sizes = [draw.pick([4, -1, 3, 0]) for _ in range(draw.pick([2, 0, 1, 3]))]
+  dtype = draw.pick(_F, DType.INT32, DType.DOUBLE)
+  sizes = [draw.pick(4, -1, 3, 0) for _ in range(draw.pick(2, 0, 1, 3))]
   add(made.node, "x", "Placeholder", dtype=dtype, shape=Shape(sizes))
   _call(made.node, "call", "x", (4, 4), _artifacts()["sine"], version=9)
   return _graph(box, made, jit=draw.chance(0.5))
@@ -302,8 +300,8 @@ def called_functions(draw: Draw, box: Box) -> Attempt:
     return %0 : tensor<4xf32> }} }}"""
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((4,)))
-  functions = [Func(draw.pick(["f", "g"])) for _ in range(draw.integer(0, 2))]
-  _call(made.node, "call", "x", (4,), text.encode(), version=draw.pick([9, 3]), function_list=functions)
+  functions = [Func(draw.pick("f", "g")) for _ in range(draw.integer(0, 2))]
+  _call(made.node, "call", "x", (4,), text.encode(), version=draw.pick(9, 3), function_list=functions)
   body = made.library.function.add()
   body.signature.name = "f"
   body.signature.input_arg.add(name="a", type=1)

@@ -51,15 +51,15 @@ def honest(draw: Draw) -> str:
 
 
 def types(draw: Draw) -> str:
-  kind = f"tensor<{draw.pick(['4x', '', '0x', '?x', '*x', '-1x', '99999999999999999999x', '4x4294967296x'])}{draw.pick(_TYPES)}>"
+  kind = f"tensor<{draw.pick('4x', '', '0x', '?x', '*x', '-1x', '99999999999999999999x', '4x4294967296x')}{draw.pick(*_TYPES)}>"
   return _of_one_op(f"stablehlo.add %x, %x : {kind}", kind, arguments=f"%x: {kind}")
 
 
 @attempted("refused")
 def types_that_differ(draw: Draw) -> str:
-  other = draw.pick(["tensor<5xf32>", "tensor<4xf64>", "tensor<4xi32>", "tensor<f32>", "tensor<4x1xf32>"])
+  other = draw.pick("tensor<5xf32>", "tensor<4xf64>", "tensor<4xi32>", "tensor<f32>", "tensor<4x1xf32>")
   return _main(
-    f"    %0 = stablehlo.add %x, %x : {other}\n    return %0 : {other}", results=draw.pick([other, "tensor<4xf32>"])
+    f"    %0 = stablehlo.add %x, %x : {other}\n    return %0 : {other}", results=draw.pick(other, "tensor<4xf32>")
   )
 
 
@@ -78,14 +78,14 @@ def constants(draw: Draw) -> str:
     "true",
     "[1.0, 2.0]",
   ]
-  kind = f"tensor<{draw.pick(['4xf32', f'{abs(_size(draw))}xf32', '4xi1', '4xi64', '1099511627776xf32'])}>"
-  return _of_one_op(f"stablehlo.constant dense<{draw.pick(values)}> : {kind}", kind)
+  kind = f"tensor<{draw.pick('4xf32', f'{abs(_size(draw))}xf32', '4xi1', '4xi64', '1099511627776xf32')}>"
+  return _of_one_op(f"stablehlo.constant dense<{draw.pick(*values)}> : {kind}", kind)
 
 
 def resources(draw: Draw) -> str:
-  data = draw.pick(["0x04000000" + "00" * 16, "0x", "0x04000000", "0xFFFFFFFF00", "zz", "0x00000000" + "11" * 16])
+  data = draw.pick("0x04000000" + "00" * 16, "0x", "0x04000000", "0xFFFFFFFF00", "zz", "0x00000000" + "11" * 16)
   text = _of_one_op(f"stablehlo.constant dense_resource<r> : {_V}", _V)
-  return f'{text}\n{{-# dialect_resources: {{ builtin: {{ {draw.pick(["r", "q"])}: "{data}" }} }} #-}}\n'
+  return f'{text}\n{{-# dialect_resources: {{ builtin: {{ {draw.pick("r", "q")}: "{data}" }} }} #-}}\n'
 
 
 _LARGE = {
@@ -105,7 +105,7 @@ _LARGE = {
 
 
 def _large(make: Callable[[int], str], draw: Draw, box: Box) -> Attempt:
-  n = draw.pick([1 << 10, 1 << 31, 1 << 34, 1 << 44, 1 << 60])
+  n = draw.pick(1 << 10, 1 << 31, 1 << 34, 1 << 44, 1 << 60)
   lines = [make(n), "    %zero = stablehlo.constant dense<0.0> : tensor<f32>"]
   lines += [f"    %r = stablehlo.slice %0 [0:4] : (tensor<{n}xf32>) -> tensor<4xf32>", "    return %r : tensor<4xf32>"]
   return _text_attempt(draw, box, _main("\n".join(["    %s = stablehlo.constant dense<0.0> : tensor<f32>", *lines])))
@@ -116,26 +116,26 @@ family(_KIND, _LARGE, _large)
 
 def slices(draw: Draw) -> str:
   a, b, c = _size(draw, 0), _size(draw, 4), _size(draw, 1)
-  kind = f"tensor<{draw.pick([4, 3, 0])}xf32>"
+  kind = f"tensor<{draw.pick(4, 3, 0)}xf32>"
   return _of_one_op(f"stablehlo.slice %x [{a}:{b}:{c}] : ({_V}) -> {kind}", kind)
 
 
 def gathers(draw: Draw) -> str:
   numbers = (
-    f"offset_dims = [{_size(draw, 0)}], collapsed_slice_dims = [{draw.pick(['', '0', '5', '-1'])}], "
+    f"offset_dims = [{_size(draw, 0)}], collapsed_slice_dims = [{draw.pick('', '0', '5', '-1')}], "
     f"start_index_map = [{_size(draw, 0)}], index_vector_dim = {_size(draw, 0)}"
   )
   return _main(
-    f"    %i = stablehlo.constant dense<[{draw.pick([0, 5, -1, 1 << 30])}]> : tensor<1xi32>\n"
+    f"    %i = stablehlo.constant dense<[{draw.pick(0, 5, -1, 1 << 30)}]> : tensor<1xi32>\n"
     f'    %0 = "stablehlo.gather"(%x, %i) {{dimension_numbers = #stablehlo.gather<{numbers}>, slice_sizes = array<i64: {_size(draw, 4)}>, '
     "indices_are_sorted = false} : (tensor<4xf32>, tensor<1xi32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>"
   )
 
 
 def scatters(draw: Draw) -> str:
-  numbers = f"update_window_dims = [{draw.pick(['', '0', '9', '-1'])}], inserted_window_dims = [{_size(draw, 0)}], scatter_dims_to_operand_dims = [{_size(draw, 0)}], index_vector_dim = {_size(draw, 1)}"
+  numbers = f"update_window_dims = [{draw.pick('', '0', '9', '-1')}], inserted_window_dims = [{_size(draw, 0)}], scatter_dims_to_operand_dims = [{_size(draw, 0)}], index_vector_dim = {_size(draw, 1)}"
   return _main(
-    f"    %i = stablehlo.constant dense<{draw.pick([0, 9, -5])}> : tensor<2x1xi32>\n    %u = stablehlo.constant dense<1.0> : tensor<2xf32>\n"
+    f"    %i = stablehlo.constant dense<{draw.pick(0, 9, -5)}> : tensor<2x1xi32>\n    %u = stablehlo.constant dense<1.0> : tensor<2xf32>\n"
     f'    %0 = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<{numbers}>}}> ({{\n'
     "    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n      stablehlo.return %b : tensor<f32>\n    }) : (tensor<4xf32>, tensor<2x1xi32>, tensor<2xf32>) -> tensor<4xf32>\n"
     "    return %0 : tensor<4xf32>"
@@ -145,7 +145,7 @@ def scatters(draw: Draw) -> str:
 def windows(draw: Draw) -> str:
   attributes = f"window_dimensions = array<i64: {_size(draw, 2)}>, window_strides = array<i64: {_size(draw, 1)}>, window_dilations = array<i64: {_size(draw, 1)}>, base_dilations = array<i64: {_size(draw, 1)}>"
   padding = f"padding = dense<[[{_size(draw, 0)}, {_size(draw, 0)}]]> : tensor<1x2xi64>"
-  n = draw.pick([3, 4, 1])
+  n = draw.pick(3, 4, 1)
   return _main(
     "    %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
     f'    %0 = "stablehlo.reduce_window"(%x, %z) <{{{attributes}, {padding}}}> ({{\n    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
@@ -167,16 +167,14 @@ def convolutions(draw: Draw) -> str:
 
 
 def dots(draw: Draw) -> str:
-  dims = f"batching_dims = [{draw.pick(['', '0', '-1'])}] x [{draw.pick(['', '0', '7'])}], contracting_dims = [{_size(draw, 0)}] x [{_size(draw, 0)}]"
+  dims = f"batching_dims = [{draw.pick('', '0', '-1')}] x [{draw.pick('', '0', '7')}], contracting_dims = [{_size(draw, 0)}] x [{_size(draw, 0)}]"
   return _of_one_op(f"stablehlo.dot_general %x, %x, {dims} : ({_V}, {_V}) -> tensor<f32>", "tensor<f32>")
 
 
 def sorts(draw: Draw) -> str:
   compare = draw.pick(
-    [
-      "%c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>",
-      "%c = stablehlo.constant dense<true> : tensor<i1>",
-    ]
+    "%c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>",
+    "%c = stablehlo.constant dense<true> : tensor<i1>",
   )
   return _main(
     f'    %0 = "stablehlo.sort"(%x) <{{dimension = {_size(draw, 0)} : i64, is_stable = true}}> ({{\n    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
@@ -197,18 +195,18 @@ def _while(limit: str, step: int, before: str = "0") -> str:
 
 def loops(draw: Draw) -> str:
   # A loop that runs long is what its caller asked for; one that never runs costs nothing.
-  step = draw.pick([1, -1, 0, 1 << 30])
-  return _main(_while(draw.pick(["3", "0", "-5"]), step if step == 1 else 1, draw.pick(["0", "3", "2147483647"])))
+  step = draw.pick(1, -1, 0, 1 << 30)
+  return _main(_while(draw.pick("3", "0", "-5"), step if step == 1 else 1, draw.pick("0", "3", "2147483647")))
 
 
 def loops_of_known_length(draw: Draw) -> str:
   # The counter can be walked while tracing, the body must not be.
-  return _main(_while(draw.pick(["3", "1000000"]), draw.pick([1, 7])))
+  return _main(_while(draw.pick("3", "1000000"), draw.pick(1, 7)))
 
 
 @attempted("refused")
 def functions_that_call_themselves(draw: Draw) -> str:
-  names = ["f", draw.pick(["f", "g"])]
+  names = ["f", draw.pick("f", "g")]
   bodies = "\n".join(
     f"  func.func private @{name}(%x: tensor<4xf32>) -> tensor<4xf32> {{\n    %0 = call @{callee}(%x) : (tensor<4xf32>) -> tensor<4xf32>\n    return %0 : tensor<4xf32>\n  }}"
     for name, callee in ([("f", "f")] if names[1] == "f" else [("f", "g"), ("g", "f")])
@@ -229,7 +227,7 @@ def functions_that_call_two_each(draw: Draw) -> str:
   def body(i: int) -> str:
     return f"    %s = call @f{i - 1}(%x) : ({_V}) -> {_V}\n    %0 = call @f{i - 1}(%s) : ({_V}) -> {_V}\n"
 
-  return _chain(draw.pick([3, 25, 60]), body)
+  return _chain(draw.pick(3, 25, 60), body)
 
 
 def cases_that_call_two_each(draw: Draw) -> str:
@@ -240,11 +238,11 @@ def cases_that_call_two_each(draw: Draw) -> str:
       f'    %i = stablehlo.convert %r : (tensor<f32>) -> tensor<i32>\n    %0 = "stablehlo.case"(%i) ({{\n{branch}    }}, {{\n{branch}    }}) : (tensor<i32>) -> {_V}\n'
     )
 
-  return _chain(draw.pick([3, 25, 40]), body)
+  return _chain(draw.pick(3, 25, 40), body)
 
 
 def regions_deep(draw: Draw) -> str:
-  depth = draw.pick([3, 60, 400, 5000])
+  depth = draw.pick(3, 60, 400, 5000)
   one = "tensor<4xf32>"
   opening = '%c{0} = "stablehlo.if"(%p) ({{\n'
   closing = f"      stablehlo.return %c{{0}} : {one}\n    }}}}, {{{{\n      stablehlo.return %x : {one}\n    }}}}) : (tensor<i1>) -> {one}\n"
@@ -256,13 +254,13 @@ def regions_deep(draw: Draw) -> str:
 
 
 def types_deep(draw: Draw) -> str:
-  depth = draw.pick([2, 100, 10_000])
+  depth = draw.pick(2, 100, 10_000)
   kind = "tuple<" * depth + "tensor<4xf32>" + ">" * (depth if draw.chance(0.8) else depth - 1)
   return _main("    return %x : tensor<4xf32>", f"%x: tensor<4xf32>, %y: {kind}")
 
 
 def attributes_deep(draw: Draw) -> str:
-  depth = draw.pick([2, 200, 20_000])
+  depth = draw.pick(2, 200, 20_000)
   return _main(_ADD).replace("module @m", f"module @m attributes {{a = {'[' * depth}{']' * depth}}}")
 
 
@@ -273,15 +271,15 @@ def names_of_functions(draw: Draw) -> str:
 
 def functions_without_body(draw: Draw) -> str:
   return _of_one_op(
-    f"call @f(%x) : ({_V}) -> {_V}", _V, others=f"  func.func private @{draw.pick(['f', 'g'])}({_V}) -> {_V}"
+    f"call @f(%x) : ({_V}) -> {_V}", _V, others=f"  func.func private @{draw.pick('f', 'g')}({_V}) -> {_V}"
   )
 
 
 def dynamic_shapes(draw: Draw) -> str:
-  sizes = ", ".join(str(_size(draw, 4)) for _ in range(draw.pick([1, 2])))
+  sizes = ", ".join(str(_size(draw, 4)) for _ in range(draw.pick(1, 2)))
   count = sizes.count(",") + 1
-  op = draw.pick(["dynamic_iota", "dynamic_broadcast_in_dim", "dynamic_reshape"])
-  kind = f"tensor<{draw.pick(['?xf32', '4xf32', '?x?xf32'])}>"
+  op = draw.pick("dynamic_iota", "dynamic_broadcast_in_dim", "dynamic_reshape")
+  kind = f"tensor<{draw.pick('?xf32', '4xf32', '?x?xf32')}>"
   operands = {"dynamic_iota": "%s", "dynamic_broadcast_in_dim": "%x, %s", "dynamic_reshape": "%x, %s"}[op]
   types = {"dynamic_iota": "(tensor<{0}xi64>)"}.get(op, "(tensor<4xf32>, tensor<{0}xi64>)").format(count)
   extra = {
@@ -293,10 +291,10 @@ def dynamic_shapes(draw: Draw) -> str:
 
 
 def polymorphic_arguments(draw: Draw) -> str:
-  size = draw.pick(["?", "?", "4"])
+  size = draw.pick("?", "?", "4")
   return _main(
-    f"    %n = stablehlo.get_dimension_size %x, dim = {draw.pick([0, 1, -1])} : (tensor<{size}xf32>) -> tensor<i32>\n    %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
-    f"    %m = stablehlo.constant dense<{draw.pick([1, 1 << 30, -1])}> : tensor<1xi32>\n    %k = stablehlo.multiply %r, %m : tensor<1xi32>\n"
+    f"    %n = stablehlo.get_dimension_size %x, dim = {draw.pick(0, 1, -1)} : (tensor<{size}xf32>) -> tensor<i32>\n    %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+    f"    %m = stablehlo.constant dense<{draw.pick(1, 1 << 30, -1)}> : tensor<1xi32>\n    %k = stablehlo.multiply %r, %m : tensor<1xi32>\n"
     "    %0 = stablehlo.dynamic_iota %k, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>\n    return %0 : tensor<?xf32>",
     f"%x: tensor<{size}xf32>",
     "tensor<?xf32>",
@@ -305,14 +303,12 @@ def polymorphic_arguments(draw: Draw) -> str:
 
 def donated_arguments(draw: Draw) -> str:
   attribute = draw.pick(
-    [
-      "tf.aliasing_output = 0 : i32",
-      "tf.aliasing_output = 99 : i32",
-      "jax.buffer_donor = true",
-      'mhlo.sharding = "{devices=[9999999999]0}"',
-      'jax.global_constant = "x"',
-      "tf.aliasing_output = -1 : i32",
-    ]
+    "tf.aliasing_output = 0 : i32",
+    "tf.aliasing_output = 99 : i32",
+    "jax.buffer_donor = true",
+    'mhlo.sharding = "{devices=[9999999999]0}"',
+    'jax.global_constant = "x"',
+    "tf.aliasing_output = -1 : i32",
   )
   return _main(_ADD, f"%x: tensor<4xf32> {{{attribute}}}")
 
@@ -320,15 +316,13 @@ def donated_arguments(draw: Draw) -> str:
 def shardings(draw: Draw) -> str:
   mesh = f'  sdy.mesh @mesh = <["a"={_size(draw, 2)}]>'
   text = draw.pick(
-    [
-      "{replicated}",
-      "{devices=[2]<=[2]}",
-      "{devices=[-1]0}",
-      "{",
-      "x" * 5000,
-      "{devices=[99999999999999]<=[99999999999999]}",
-      "{maximal device=-5}",
-    ]
+    "{replicated}",
+    "{devices=[2]<=[2]}",
+    "{devices=[-1]0}",
+    "{",
+    "x" * 5000,
+    "{devices=[99999999999999]<=[99999999999999]}",
+    "{maximal device=-5}",
   )
   call = f'stablehlo.custom_call @Sharding(%x) {{mhlo.sharding = "{text}"}} : ({_V}) -> {_V}'
   return _of_one_op(call, _V, others=mesh)
@@ -346,25 +340,23 @@ _TARGETS = (
 
 
 def custom_calls(draw: Draw) -> str:
-  target = draw.pick(_TARGETS)
+  target = draw.pick(*_TARGETS)
   kinds = (
     "tensor<4x4xf32> tensor<4xf32> tensor<1xf32> tensor<f32> tensor<i32> tensor<4xi32> tensor<0xf32> tensor<4x4xf64> "
     "tensor<64x64xf32> tensor<ui8>"
   ).split()
   count = draw.integer(0, 4)
-  operands = [draw.pick(kinds) for _ in range(count)]
-  results = [draw.pick(kinds) for _ in range(draw.integer(0, 4))]
+  operands = [draw.pick(*kinds) for _ in range(count)]
+  results = [draw.pick(*kinds) for _ in range(draw.integer(0, 4))]
   config = draw.pick(
-    [
-      "",
-      ", backend_config = {}",
-      ', backend_config = "x"',
-      ", mhlo.backend_config = {uplo = 85 : ui8}",
-      f", backend_config = {{index = {_size(draw, 0)} : ui64}}",
-      ", mhlo.backend_config = {mode = 65 : ui8, left = true}",
-    ]
+    "",
+    ", backend_config = {}",
+    ', backend_config = "x"',
+    ", mhlo.backend_config = {uplo = 85 : ui8}",
+    f", backend_config = {{index = {_size(draw, 0)} : ui64}}",
+    ", mhlo.backend_config = {mode = 65 : ui8, left = true}",
   )
-  version = draw.pick([4, 1, 2, 3, 0])
+  version = draw.pick(4, 1, 2, 3, 0)
   constants = "".join(
     f"    %a{i} = stablehlo.constant dense<{1.0 if 'f' in kind.split('x')[-1] and 'u' not in kind else 1}> : {kind}\n"
     for i, kind in enumerate(operands)
@@ -374,7 +366,7 @@ def custom_calls(draw: Draw) -> str:
   returned = ", ".join(f"%0#{i}" for i in range(len(results)))
   types = ", ".join(results)
   return _main(
-    f"{constants}    {outputs}stablehlo.custom_call @{target if '$' not in target else 'x'}({names}) {{api_version = {version} : i32, has_side_effect = {draw.pick(['false', 'true'])}{config}}} : ({', '.join(operands)}) -> ({types})\n"
+    f"{constants}    {outputs}stablehlo.custom_call @{target if '$' not in target else 'x'}({names}) {{api_version = {version} : i32, has_side_effect = {draw.pick('false', 'true')}{config}}} : ({', '.join(operands)}) -> ({types})\n"
     f"    return {returned} : {types}"
     if results
     else _ADD,
@@ -395,7 +387,7 @@ def _kernel(row: tuple[list[str], list[str], str], draw: Draw, box: Box) -> Atte
     f"    %a{i} = stablehlo.constant dense<{'1.0' if 'f' in kind else '1'}> : {kind}\n" for i, kind in enumerate(given)
   )
   names = ", ".join(f"%a{i}" for i in range(len(given)))
-  count = draw.pick([len(made), len(made), max(1, len(made) - 1)])
+  count = draw.pick(len(made), len(made), max(1, len(made) - 1))
   made = made[:count]
   target, _, config = attributes.partition(" ")
   for old in ("85 : ui8", "76 : ui8", "86 : ui8", "65 : ui8", "true"):
@@ -440,30 +432,28 @@ family(_KIND, _KERNELS, _kernel)
 
 
 def composites(draw: Draw) -> str:
-  name = draw.pick(["chlo.top_k", "chlo.asin", "odml.scaled_dot_product_attention", "x", ""])
-  decomposition = draw.pick(["@f", "@main", "@nothing"])
-  attributes = f"composite_attributes = {{k = {_size(draw, 2)} : i64}}, decomposition = {decomposition}, version = {draw.pick([1, -1])} : i32"
+  name = draw.pick("chlo.top_k", "chlo.asin", "odml.scaled_dot_product_attention", "x", "")
+  decomposition = draw.pick("@f", "@main", "@nothing")
+  attributes = f"composite_attributes = {{k = {_size(draw, 2)} : i64}}, decomposition = {decomposition}, version = {draw.pick(1, -1)} : i32"
   others = f"  func.func private @f(%x: {_V}) -> {_V} {{\n    return %x : {_V}\n  }}"
   return _of_one_op(f'stablehlo.composite "{name}" %x {{{attributes}}} : ({_V}) -> {_V}', _V, others=others)
 
 
 def other_dialects(draw: Draw) -> str:
   line = draw.pick(
-    [
-      "chlo.erf %x : tensor<4xf32> -> tensor<4xf32>",
-      '"mhlo.add"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>',
-      "arith.addf %x, %x : tensor<4xf32>",
-      '"llvm.inline_asm"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
-      '"vhlo.add_v1"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>',
-      '"tf.ReadFile"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
-    ]
+    "chlo.erf %x : tensor<4xf32> -> tensor<4xf32>",
+    '"mhlo.add"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>',
+    "arith.addf %x, %x : tensor<4xf32>",
+    '"llvm.inline_asm"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
+    '"vhlo.add_v1"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>',
+    '"tf.ReadFile"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
   )
   return _of_one_op(line, _V)
 
 
 def collectives(draw: Draw) -> str:
-  groups = draw.pick(["[[0]]", "[[0, 1]]", "[[-1]]", "[[0, 0]]", "[[9999999]]"])
-  op = draw.pick(["all_gather", "all_to_all", "collective_permute", "collective_broadcast"])
+  groups = draw.pick("[[0]]", "[[0, 1]]", "[[-1]]", "[[0, 0]]", "[[9999999]]")
+  op = draw.pick("all_gather", "all_to_all", "collective_permute", "collective_broadcast")
   extra = {
     "all_gather": f"all_gather_dim = {_size(draw, 0)} : i64, ",
     "all_to_all": f"concat_dimension = 0 : i64, split_dimension = {_size(draw, 0)} : i64, split_count = {_size(draw, 1)} : i64, ",
@@ -476,11 +466,11 @@ def collectives(draw: Draw) -> str:
 
 
 def random_bits(draw: Draw) -> str:
-  algorithm = draw.pick(["THREE_FRY", "PHILOX", "DEFAULT", "NOTHING"])
+  algorithm = draw.pick("THREE_FRY", "PHILOX", "DEFAULT", "NOTHING")
   state = draw.pick(
-    ["tensor<2xui64>", "tensor<3xui64>", "tensor<1xui64>", "tensor<9xui64>", "tensor<2xui32>", "tensor<ui64>"]
+    "tensor<2xui64>", "tensor<3xui64>", "tensor<1xui64>", "tensor<9xui64>", "tensor<2xui32>", "tensor<ui64>"
   )
-  n = draw.pick([4, 1 << 33, 0])
+  n = draw.pick(4, 1 << 33, 0)
   return _main(
     f"    %s = stablehlo.constant dense<1> : {state}\n    %0, %1 = stablehlo.rng_bit_generator %s, algorithm = {algorithm} : ({state}) -> ({state}, tensor<{n}xui32>)\n    return %1 : tensor<{n}xui32>",
     results=f"tensor<{n}xui32>",
@@ -488,8 +478,8 @@ def random_bits(draw: Draw) -> str:
 
 
 def ffts(draw: Draw) -> str:
-  kind = draw.pick(["RFFT", "FFT", "IRFFT"])
-  result = f"tensor<{draw.pick([3, 4, 6])}x{'f32' if kind == 'IRFFT' else 'complex<f32>'}>"
+  kind = draw.pick("RFFT", "FFT", "IRFFT")
+  result = f"tensor<{draw.pick(3, 4, 6)}x{'f32' if kind == 'IRFFT' else 'complex<f32>'}>"
   return _of_one_op(f"stablehlo.fft %x, type = {kind}, length = [{_size(draw, 4)}] : ({_V}) -> {result}", result)
 
 
@@ -499,14 +489,14 @@ def characters(draw: Draw) -> str:
     position = draw.integer(0, len(text))
     text = (
       text[:position]
-      + draw.pick(["\0", "\udcff", "é", "{", "%", "#", '"', "//", "x" * 10_000, "loc(#l)"])
+      + draw.pick("\0", "\udcff", "é", "{", "%", "#", '"', "//", "x" * 10_000, "loc(#l)")
       + text[position:]
     )
   return text
 
 
 def locations(draw: Draw) -> str:
-  depth = draw.pick([1, 100, 5000])
+  depth = draw.pick(1, 100, 5000)
   location = "callsite(" * depth + '"a"' + ' at "b")' * depth
   return _main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({location})\n", 1))
 
@@ -521,12 +511,12 @@ _ALIASES = {  # the first alias of a chain, and one that holds the alias before 
 
 
 def aliases(draw: Draw) -> str:
-  count, sign = draw.pick([3, 25, 60]), draw.pick(list(_ALIASES))
+  count, sign = draw.pick(3, 25, 60), draw.pick(*_ALIASES)
   first, step = _ALIASES[sign]
   lines = [f"{sign}0 = {first}", *(f"{sign}{i} = {step.replace('@', f'{sign}{i - 1}')}" for i in range(1, count))]
-  last, name = f"{sign}{count - 1}", draw.pick(["m.a", "a"])
+  last, name = f"{sign}{count - 1}", draw.pick("m.a", "a")
   if sign == "#loc":
     text = _main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({last})\n", 1))
   else:
     text = _main(_ADD).replace("module @m", f"module @m attributes {{{name} = {last}}}")
-  return draw.pick(["\n", " ", " // #b = [\n"]).join(lines) + "\n" + text
+  return draw.pick("\n", " ", " // #b = [\n").join(lines) + "\n" + text

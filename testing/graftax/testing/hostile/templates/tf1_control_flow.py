@@ -100,26 +100,26 @@ def loop_frames(draw: Draw, made: schema.GraphDef) -> None:
 
 def loop_inputs(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
-  node = draw.pick(_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter"))
-  node.input[draw.integer(0, len(node.input) - 1)] = draw.pick([*names, *(f"{name}:1" for name in names)])
+  node = draw.pick(*_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter"))
+  node.input[draw.integer(0, len(node.input) - 1)] = draw.pick(*names, *(f"{name}:1" for name in names))
 
 
 def loop_inputs_twice(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
   for node in _of(made, "Switch", "Merge", "AddV2", "Less"):
     if draw.chance(0.4):
-      node.input[draw.integer(0, len(node.input) - 1)] = draw.pick(names)
+      node.input[draw.integer(0, len(node.input) - 1)] = draw.pick(*names)
 
 
 def loop_node_missing(draw: Draw, made: schema.GraphDef) -> None:
-  node = draw.pick(_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter"))
+  node = draw.pick(*_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter"))
   del made.node[list(made.node).index(node)]
 
 
 def loop_ops_changed(draw: Draw, made: schema.GraphDef) -> None:
   ops = ["Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "RefSwitch", "RefMerge"]
-  node = draw.pick(_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter", "Identity"))
-  node.op = draw.pick(ops)
+  node = draw.pick(*_of(made, "Switch", "Merge", "Exit", "NextIteration", "LoopCond", "Enter", "Identity"))
+  node.op = draw.pick(*ops)
 
 
 def loop_conditions(draw: Draw, made: schema.GraphDef) -> None:
@@ -127,15 +127,15 @@ def loop_conditions(draw: Draw, made: schema.GraphDef) -> None:
     copy = made.node.add()
     copy.CopyFrom(node)
     copy.name = "cond_2"
-    copy.input[0] = draw.pick(["less", "x", "i_merge", "cond", "cond_2"])
+    copy.input[0] = draw.pick("less", "x", "i_merge", "cond", "cond_2")
   for node in _of(made, "Switch"):
-    node.input[1] = draw.pick(["cond", "cond_2", "less", "x"])
+    node.input[1] = draw.pick("cond", "cond_2", "less", "x")
 
 
 def loop_without_end(draw: Draw, made: schema.GraphDef) -> None:
-  limit = draw.pick([np.int32(3), np.int32(1 << 20), np.int32((1 << 31) - 1)])
+  limit = draw.pick(np.int32(3), np.int32(1 << 20), np.int32((1 << 31) - 1))
   _node(made, "limit").attr["value"].CopyFrom(attr(limit))
-  _node(made, "one").attr["value"].CopyFrom(attr(draw.pick([np.int32(1), np.int32(0), np.int32(-1)])))
+  _node(made, "one").attr["value"].CopyFrom(attr(draw.pick(np.int32(1), np.int32(0), np.int32(-1))))
   # The body never runs: what a caller runs without end is not the reader's.
   _node(made, "zero").attr["value"].CopyFrom(attr(np.int32((1 << 31) - 1)))
 
@@ -152,13 +152,13 @@ def loop_that_doubles_a_list(draw: Draw, made: schema.GraphDef) -> None:
       enter.input[0] = "known"
   const(made.node, "known", np.ones(2, np.float32))
   add(made.node, "end", "AddV2", "out", "x", T=_F)
-  _node(made, "limit").attr["value"].CopyFrom(attr(np.int32(draw.pick([2, 25, 31, 60]))))
+  _node(made, "limit").attr["value"].CopyFrom(attr(np.int32(draw.pick(2, 25, 31, 60))))
 
 
 def loop_of_other_dtypes(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     if "T" in node.attr and draw.chance(0.2):
-      node.attr["T"].type = draw.pick([1, 3, 9, 7, 20])
+      node.attr["T"].type = draw.pick(1, 3, 9, 7, 20)
 
 
 def loop_inside_itself(draw: Draw, made: schema.GraphDef) -> None:
@@ -173,18 +173,18 @@ def loop_inside_itself(draw: Draw, made: schema.GraphDef) -> None:
     is_constant=draw.chance(0.5),
     parallel_iterations=10,
   )
-  add(made.node, "inner_exit", "Exit", draw.pick(["inner", "y_switch", "y_body"]), T=_F)
-  _node(made, "y_add").input[0] = draw.pick(["inner_exit", "inner"])
+  add(made.node, "inner_exit", "Exit", draw.pick("inner", "y_switch", "y_body"), T=_F)
+  _node(made, "y_add").input[0] = draw.pick("inner_exit", "inner")
 
 
 def loops_deep(draw: Draw, made: schema.GraphDef) -> None:
   last = "y_body"
-  for i in range(draw.pick([2, 40, 400])):
+  for i in range(draw.pick(2, 40, 400)):
     add(
       made.node, f"e{i}", "Enter", last, T=_F, frame_name=f"frame_{i}".encode(), is_constant=True, parallel_iterations=1
     )
     last = f"e{i}"
-  for i in range(draw.pick([2, 40, 400])):
+  for i in range(draw.pick(2, 40, 400)):
     add(made.node, f"q{i}", "Exit", last, T=_F)
     last = f"q{i}"
   _node(made, "y_add").input[0] = last
@@ -192,63 +192,63 @@ def loops_deep(draw: Draw, made: schema.GraphDef) -> None:
 
 def loop_merges_of_many(draw: Draw, made: schema.GraphDef) -> None:
   node = _node(made, "y_merge")
-  node.input.extend(draw.pick([["y_enter"], ["y_next"], ["x"], ["y_next"] * 100, []]))
-  node.attr["N"].CopyFrom(attr(draw.pick([len(node.input), 1, 0, -1, 1 << 40])))
+  node.input.extend(draw.pick(["y_enter"], ["y_next"], ["x"], ["y_next"] * 100, []))
+  node.attr["N"].CopyFrom(attr(draw.pick(len(node.input), 1, 0, -1, 1 << 40)))
 
 
 def loop_control_inputs(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
   for _ in range(draw.integer(1, 5)):
-    draw.pick(list(made.node)).input.append(f"^{draw.pick(names)}")
+    draw.pick(*made.node).input.append(f"^{draw.pick(*names)}")
 
 
 def loop_read_from_outside(draw: Draw, made: schema.GraphDef) -> None:
   inner = ["y_body", "y_add", "y_merge", "y_switch:1", "cond", "i_add", "less", "y_next"]
-  add(made.node, "leak", "Identity", draw.pick(inner), T=_F)
+  add(made.node, "leak", "Identity", draw.pick(*inner), T=_F)
 
 
 def loop_merge_index(draw: Draw, made: schema.GraphDef) -> None:
-  add(made.node, "index", draw.pick(["Identity", "Neg"]), draw.pick(["y_merge:1", "i_merge:1", "y_merge:2"]), T=_I)
+  add(made.node, "index", draw.pick("Identity", "Neg"), draw.pick("y_merge:1", "i_merge:1", "y_merge:2"), T=_I)
 
 
 @_conditional
 def conditional_inputs(draw: Draw, made: schema.GraphDef) -> None:
   names = [node.name for node in made.node]
-  node = draw.pick(_of(made, "Switch", "Merge", "AddV2", "Neg"))
-  node.input[draw.integer(0, len(node.input) - 1)] = draw.pick([*names, *(f"{name}:1" for name in names)])
+  node = draw.pick(*_of(made, "Switch", "Merge", "AddV2", "Neg"))
+  node.input[draw.integer(0, len(node.input) - 1)] = draw.pick(*names, *(f"{name}:1" for name in names))
 
 
 @_conditional
 def conditional_branches_mixed(draw: Draw, made: schema.GraphDef) -> None:
-  add(made.node, "both", draw.pick(["AddV2", "Mul"]), "then", draw.pick(["else", "x", "switch"]), T=_F)
+  add(made.node, "both", draw.pick("AddV2", "Mul"), "then", draw.pick("else", "x", "switch"), T=_F)
   if draw.chance(0.5):
     _node(made, "merge").input[0] = "both"
 
 
 @_conditional
 def conditional_dead_results(draw: Draw, made: schema.GraphDef) -> None:
-  add(made.node, "dead", "Identity", draw.pick(["then", "else", "switch", "switch:1"]), T=_F)
+  add(made.node, "dead", "Identity", draw.pick("then", "else", "switch", "switch:1"), T=_F)
 
 
 @_conditional
 def conditional_merges(draw: Draw, made: schema.GraphDef) -> None:
   node = _node(made, "merge")
   node.input[:] = draw.pick(
-    [["else", "else"], ["then"], ["else", "then", "then"], [], ["x", "then"], ["switch", "switch:1"]]
+    ["else", "else"], ["then"], ["else", "then", "then"], [], ["x", "then"], ["switch", "switch:1"]
   )
-  node.attr["N"].CopyFrom(attr(draw.pick([2, len(node.input), 0, -5])))
+  node.attr["N"].CopyFrom(attr(draw.pick(2, len(node.input), 0, -5)))
 
 
 @_conditional
 def conditional_predicates(draw: Draw, made: schema.GraphDef) -> None:
-  source = draw.pick(["x", "nine", "axes", "merge", "switch", "less:1"])
+  source = draw.pick("x", "nine", "axes", "merge", "switch", "less:1")
   _node(made, "switch").input[1] = source
 
 
 @_conditional
 def conditionals_in_a_row(draw: Draw, made: schema.GraphDef) -> None:
   last = "merge"
-  for i in range(draw.pick([3, 60, 300])):  # each reads the last one twice
+  for i in range(draw.pick(3, 60, 300)):  # each reads the last one twice
     add(made.node, f"s{i}", "Switch", last, "less", T=_F)
     add(made.node, f"t{i}", "AddV2", f"s{i}:1", f"s{i}:1", T=_F)
     add(made.node, f"m{i}", "Merge", f"s{i}", f"t{i}", T=_F, N=2)
@@ -258,9 +258,9 @@ def conditionals_in_a_row(draw: Draw, made: schema.GraphDef) -> None:
 
 @_conditional
 def conditionals_deep(draw: Draw, made: schema.GraphDef) -> None:
-  depth, last = draw.pick([3, 30, 200]), "switch:1"
+  depth, last = draw.pick(3, 30, 200), "switch:1"
   for i in range(depth):
-    add(made.node, f"s{i}", "Switch", last, draw.pick(["less", "less", "sum"]) if i == 0 else "less", T=_F)
+    add(made.node, f"s{i}", "Switch", last, draw.pick("less", "less", "sum") if i == 0 else "less", T=_F)
     last = f"s{i}:1"
   for i in reversed(range(depth)):
     add(made.node, f"m{i}", "Merge", f"s{i}", last, T=_F, N=2)
@@ -272,12 +272,12 @@ def conditionals_deep(draw: Draw, made: schema.GraphDef) -> None:
 def conditional_by_many_predicates(draw: Draw, made: schema.GraphDef) -> None:
   # Nodes that run only if n predicates of their own hold, merged in the wrong order.
   last = "x"
-  count = draw.pick([2, 12, 24])
+  count = draw.pick(2, 12, 24)
   for i in range(count):
     const(made.node, f"c{i}", np.float32(i))
     add(made.node, f"p{i}", "Less", "sum", f"c{i}", T=_F)
     add(made.node, f"s{i}", "Switch", last, f"p{i}", T=_F)
-    last = f"s{i}:{draw.pick([1, 0])}" if i < 3 else f"s{i}:1"
+    last = f"s{i}:{draw.pick(1, 0)}" if i < 3 else f"s{i}:1"
   order = list(range(count)) if draw.chance(0.5) else list(reversed(range(count)))
   for i in order:
     add(made.node, f"m{i}", "Merge", f"s{i}", last, T=_F, N=2)
@@ -288,7 +288,7 @@ def conditional_by_many_predicates(draw: Draw, made: schema.GraphDef) -> None:
 @_conditional
 def conditionals_that_multiply(draw: Draw, made: schema.GraphDef) -> None:
   # Two conditionals on each predicate, of which each needs what the next level computes: copies of copies.
-  depth, last = draw.pick([2, 10, 16, 60]), "x"
+  depth, last = draw.pick(2, 10, 16, 60), "x"
   for i in range(depth):
     const(made.node, f"c{i}", np.float32(i))
     add(made.node, f"p{i}", "Less", "sum", f"c{i}", T=_F)
@@ -306,7 +306,7 @@ def conditionals_that_multiply(draw: Draw, made: schema.GraphDef) -> None:
 @_conditional
 def switches_of_many_outputs(draw: Draw, made: schema.GraphDef) -> None:
   const(made.node, "index", np.int32(1))
-  most = draw.pick([2, 1 << 16, 1 << 18, 1 << 20, (1 << 31) - 1])
+  most = draw.pick(2, 1 << 16, 1 << 18, 1 << 20, (1 << 31) - 1)
   add(made.node, "many", "_SwitchN", "x", "index", T=_F, num_outs=most)
   for i in range(2):
     add(made.node, f"branch{i}", "Neg", f"many:{i}" if i else "many", T=_F)

@@ -43,7 +43,7 @@ def _end(made: schema.GraphDef, last: str, dtype: DType = _F) -> None:
 
 def _int(draw: Draw, dtype: type = np.int64) -> Any:
   """Returns a size that is much too large, in a dtype that holds it."""
-  size = draw.pick(_SIZES)
+  size = draw.pick(*_SIZES)
   info = np.iinfo(dtype)
   return dtype(min(max(size, info.min), info.max))
 
@@ -74,17 +74,17 @@ def _sized(row: Row, draw: Draw, box: Box) -> Attempt:
 
 
 def _fill(draw: Draw, nodes: Any) -> list[str]:
-  return [_vector(nodes, "dims", [_int(draw), draw.pick([1, 1 << 20])]), _scalar(nodes, "value", np.float32(1))]
+  return [_vector(nodes, "dims", [_int(draw), draw.pick(1, 1 << 20)]), _scalar(nodes, "value", np.float32(1))]
 
 
 def _range(draw: Draw, nodes: Any) -> list[str]:
-  delta = draw.pick([np.int64(1), np.int64(0), np.int64(-1), np.int64(1 << 40)])
+  delta = draw.pick(np.int64(1), np.int64(0), np.int64(-1), np.int64(1 << 40))
   return [_scalar(nodes, "from", np.int64(0)), _scalar(nodes, "to", _int(draw)), _scalar(nodes, "delta", delta)]
 
 
 def _float_range(draw: Draw, nodes: Any) -> list[str]:
-  delta = draw.pick([np.float32(1), np.float32(1e-30), np.float32("nan"), np.float32("inf"), np.float32(0)])
-  end = draw.pick([np.float32(3), np.float32(1e30), np.float32("inf"), np.float32("nan")])
+  delta = draw.pick(np.float32(1), np.float32(1e-30), np.float32("nan"), np.float32("inf"), np.float32(0))
+  end = draw.pick(np.float32(3), np.float32(1e30), np.float32("inf"), np.float32("nan"))
   return [_scalar(nodes, "from", np.float32(0)), _scalar(nodes, "to", end), _scalar(nodes, "delta", delta)]
 
 
@@ -96,16 +96,16 @@ def _of_x(name: str) -> Callable[[Draw, Any], list[str]]:
 
 
 def _pad(draw: Draw, nodes: Any) -> list[str]:
-  return ["x", _vector(nodes, "paddings", [[_int(draw), draw.pick([0, 1 << 30, -1])]])]
+  return ["x", _vector(nodes, "paddings", [[_int(draw), draw.pick(0, 1 << 30, -1)]])]
 
 
 def _bincount(draw: Draw, nodes: Any) -> list[str]:
-  values = _vector(nodes, "values", [1, 2, draw.pick([3, (1 << 31) - 1, -1])], np.int32)
+  values = _vector(nodes, "values", [1, 2, draw.pick(3, (1 << 31) - 1, -1)], np.int32)
   return [values, _scalar(nodes, "n", _int(draw, np.int32)), _scalar(nodes, "weights", np.zeros(0, np.float32))]
 
 
 def _where(draw: Draw, nodes: Any) -> list[str]:
-  const(nodes, "dims", np.array([draw.pick([3, 1 << 14, 1 << 31]), draw.pick([3, 1 << 14])]))
+  const(nodes, "dims", np.array([draw.pick(3, 1 << 14, 1 << 31), draw.pick(3, 1 << 14)]))
   const(nodes, "true", np.bool_(True))
   add(nodes, "filled", "Fill", "dims", "true", T=_B, index_type=_L)
   return ["filled"]
@@ -113,44 +113,44 @@ def _where(draw: Draw, nodes: Any) -> list[str]:
 
 def _resize(draw: Draw, nodes: Any) -> list[str]:
   const(nodes, "image", np.ones((1, 2, 2, 1), np.float32))
-  return ["image", _vector(nodes, "size", [_int(draw, np.int32), draw.pick([3, 1 << 30])], np.int32)]
+  return ["image", _vector(nodes, "size", [_int(draw, np.int32), draw.pick(3, 1 << 30)], np.int32)]
 
 
 def _sparse_to_dense(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", [[0, 0], [1, draw.pick([1, 1 << 40, -1])]])
-  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick([2, 1 << 30])])
+  indices = _vector(nodes, "indices", [[0, 0], [1, draw.pick(1, 1 << 40, -1)]])
+  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick(2, 1 << 30)])
   return [indices, shape, _vector(nodes, "values", [1, 2], np.float32), _scalar(nodes, "default", np.float32(0))]
 
 
 def _scatter_nd(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", [[0], [draw.pick([1, 1 << 40, -1])]])
+  indices = _vector(nodes, "indices", [[0], [draw.pick(1, 1 << 40, -1)]])
   return [indices, "x", _vector(nodes, "shape_of_it", [_int(draw)])]
 
 
 def _fill_empty_rows(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", [[0, 0], [draw.pick([1, 1 << 40, -1]), 0]])
-  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick([2, 1 << 30])])
+  indices = _vector(nodes, "indices", [[0, 0], [draw.pick(1, 1 << 40, -1), 0]])
+  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick(2, 1 << 30)])
   return [indices, _vector(nodes, "values", [1, 2], np.float32), shape, _scalar(nodes, "default", np.float32(0))]
 
 
 def _random(draw: Draw, nodes: Any) -> list[str]:
   return [
-    _vector(nodes, "dims", [_int(draw), draw.pick([1, 1 << 20])]),
-    _vector(nodes, "seed", [1, 2][: draw.pick([2, 1, 0])]),
+    _vector(nodes, "dims", [_int(draw), draw.pick(1, 1 << 20)]),
+    _vector(nodes, "seed", [1, 2][: draw.pick(2, 1, 0)]),
   ]
 
 
 def _ragged_range(draw: Draw, nodes: Any) -> list[str]:
-  ends = [_int(draw), draw.pick([3, 1 << 40])]
+  ends = [_int(draw), draw.pick(3, 1 << 40)]
   return [
     _vector(nodes, "starts", [0, 0]),
     _vector(nodes, "ends", ends),
-    _vector(nodes, "steps", [1, draw.pick([1, 0, -1])]),
+    _vector(nodes, "steps", [1, draw.pick(1, 0, -1)]),
   ]
 
 
 def _one_hot(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", list(range(draw.pick([3, 1000]))), np.int32)
+  indices = _vector(nodes, "indices", list(range(draw.pick(3, 1000))), np.int32)
   return [
     indices,
     _scalar(nodes, "n", _int(draw, np.int32)),
@@ -171,13 +171,13 @@ def _diagonal(draw: Draw, nodes: Any) -> list[str]:
 def _unsorted_segments(draw: Draw, nodes: Any) -> list[str]:
   return [
     "x",
-    _vector(nodes, "ids", [0, draw.pick([1, -1, 1 << 30])], np.int32),
+    _vector(nodes, "ids", [0, draw.pick(1, -1, 1 << 30)], np.int32),
     _scalar(nodes, "n", _int(draw, np.int32)),
   ]
 
 
 def _list_reserve(draw: Draw, nodes: Any) -> list[str]:
-  shape = _vector(nodes, "element_shape", [draw.pick([2, -1, 1 << 30])], np.int32)
+  shape = _vector(nodes, "element_shape", [draw.pick(2, -1, 1 << 30)], np.int32)
   add(
     nodes,
     "list",
@@ -192,19 +192,19 @@ def _list_reserve(draw: Draw, nodes: Any) -> list[str]:
 
 def _batch_to_space(draw: Draw, nodes: Any) -> list[str]:
   blocks = _vector(nodes, "blocks", [_int(draw, np.int32)], np.int32)
-  return ["x", blocks, _vector(nodes, "crops", [[0, draw.pick([0, -1, 1 << 30])]], np.int32)]
+  return ["x", blocks, _vector(nodes, "crops", [[0, draw.pick(0, -1, 1 << 30)]], np.int32)]
 
 
 def _convolution_gradient(draw: Draw, nodes: Any) -> list[str]:
-  sizes = _vector(nodes, "sizes", [1, _int(draw, np.int32), draw.pick([2, 1 << 20]), 1], np.int32)
+  sizes = _vector(nodes, "sizes", [1, _int(draw, np.int32), draw.pick(2, 1 << 20), 1], np.int32)
   const(nodes, "filter", np.ones((1, 1, 1, 1), np.float32))
   const(nodes, "gradient", np.ones((1, 2, 2, 1), np.float32))
   return [sizes, "filter", "gradient"]
 
 
 def _ragged_to_dense(draw: Draw, nodes: Any) -> list[str]:
-  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick([-1, 1 << 30])])
-  splits = _vector(nodes, "splits", [0, 1, draw.pick([2, 1 << 40, -1])])
+  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick(-1, 1 << 30)])
+  splits = _vector(nodes, "splits", [0, 1, draw.pick(2, 1 << 40, -1)])
   return [shape, "x", _scalar(nodes, "default", np.float32(0)), splits]
 
 
@@ -272,7 +272,7 @@ def _calls_two_each(draw: Draw, made: schema.GraphDef, op: str) -> str:
   """Adds functions that each call the one before twice, and returns the name of the last."""
   function(made.library, "f0", {"a": _F}, {"r": ("s:y:0", _F)})
   add(made.library.function[0].node_def, "s", "Sin", "a", T=_F)
-  depth = draw.pick([3, 25, 90])
+  depth = draw.pick(3, 25, 90)
   attrs: dict[str, Any] = {"Tin": [_F], "Tout": [_F]}
   for i in range(1, depth):
     body = function(made.library, f"f{i}", {"a": _F}, {"r": ("t:output:0", _F)})
@@ -309,11 +309,11 @@ family(_KIND, {f"{name}_that_double": op for name, op in _CALLS.items()}, _doubl
 
 def nested_calls(draw: Draw, box: Box) -> Attempt:
   made = _start()
-  depth = draw.pick([3, 90, 400, 3000])
+  depth = draw.pick(3, 90, 400, 3000)
   for i in range(depth):
     body = function(made.library, f"f{i}", {"a": _F}, {"r": ("s:output:0" if i else "s:y:0", _F)})
     if i:
-      call(body.node_def, "s", f"f{i - 1}", "a", op=draw.pick(["PartitionedCall"]) if i < 2 else "PartitionedCall")
+      call(body.node_def, "s", f"f{i - 1}", "a", op=draw.pick("PartitionedCall") if i < 2 else "PartitionedCall")
     else:
       add(body.node_def, "s", "Sin", "a", T=_F)
   call(made.node, "out", f"f{depth - 1}", "x")
@@ -344,7 +344,7 @@ def loop_that_doubles(draw: Draw, box: Box) -> Attempt:
   made = _start()
   const(made.node, "known", np.ones(2, np.float32))
   attrs = {"T": _F, "N": 2, "Tidx": _I}
-  _loop(made, "ConcatV2", ["y", "y", "axis:output:0"], attrs, draw.pick([3, 25, 40, 200]), draw.pick(["known", "x"]))
+  _loop(made, "ConcatV2", ["y", "y", "axis:output:0"], attrs, draw.pick(3, 25, 40, 200), draw.pick("known", "x"))
   _end(made, "loop:1")
   return _attempt(draw, box, made)
 
@@ -353,14 +353,14 @@ def loop_of_known_values(draw: Draw, box: Box) -> Attempt:
   """Everything in the loop is known, so all of it could be computed while tracing."""
   made = _start()
   const(made.node, "known", np.ones(2, np.float32))
-  _loop(made, "AddV2", ["y", "y"], {"T": _F}, draw.pick([3, 1 << 14, 1 << 17]), "known")
+  _loop(made, "AddV2", ["y", "y"], {"T": _F}, draw.pick(3, 1 << 14, 1 << 17), "known")
   _end(made, "loop:1")
   return _attempt(draw, box, made)
 
 
 def nested_loops(draw: Draw, box: Box) -> Attempt:
   made = _start()
-  depth, count = draw.pick([(2, 3), (20, 2), (60, 2), (400, 1)])
+  depth, count = draw.pick((2, 3), (20, 2), (60, 2), (400, 1))
   attrs: dict[str, Any] = {"T": [_L, _F], "output_shapes": []}
   condition = function(made.library, "cond", {"i": _L, "y": _F}, {"r": ("less:z:0", _B)})
   const(condition.node_def, "limit", np.int64(count))
@@ -384,7 +384,7 @@ def for_loops(draw: Draw, box: Box) -> Attempt:
   made = _start()
   function(made.library, "body", {"i": _I, "y": _F}, {"r": ("y", _F)})
   for name, values in (("from", [0, -5]), ("to", [3, 0, (1 << 31) - 1]), ("step", [1, 0, -1, (1 << 31) - 1])):
-    const(made.node, name, np.int32(draw.pick(values)))
+    const(made.node, name, np.int32(draw.pick(*values)))
   # A loop that runs is the caller's time; one of 2^31 steps may not be walked while tracing.
   if draw.chance(0.5):
     const(made.node, "never", np.int32((1 << 31) - 1))
@@ -407,7 +407,7 @@ def growing_sums(draw: Draw, box: Box) -> Attempt:
   made = _start()
   const(made.node, "axis", np.int32(0))
   const(made.node, "v0", np.ones(4, np.float32))
-  depth = draw.pick([3, 20, 40, 70])
+  depth = draw.pick(3, 20, 40, 70)
   for i in range(1, depth):
     add(made.node, f"v{i}", "ConcatV2", f"v{i - 1}", f"v{i - 1}", "axis", T=_F, N=2, Tidx=_I)
   _end(made, f"v{depth - 1}")
@@ -417,12 +417,12 @@ def growing_sums(draw: Draw, box: Box) -> Attempt:
 def many_large_values(draw: Draw, box: Box) -> Attempt:
   """Values below any limit for one of them, many times."""
   made = _start()
-  const(made.node, "dims", np.array([draw.pick([4, 1 << 20, 1 << 26])], np.int64))
+  const(made.node, "dims", np.array([draw.pick(4, 1 << 20, 1 << 26)], np.int64))
   const(made.node, "one", np.float32(1))
-  count = draw.pick([3, 60])
+  count = draw.pick(3, 60)
   for i in range(count):
     add(made.node, f"large{i}", "Fill", "dims", "one", T=_F, index_type=_L)
-    add(made.node, f"sum{i}", draw.pick(["Neg", "Abs"]) if i < 2 else "Neg", f"large{i}", T=_F)
+    add(made.node, f"sum{i}", draw.pick("Neg", "Abs") if i < 2 else "Neg", f"large{i}", T=_F)
   add(made.node, "all", "AddN", *(f"sum{i}" for i in range(count)), N=count, T=_F)
   _end(made, "all")
   return _attempt(draw, box, made)
@@ -431,7 +431,7 @@ def many_large_values(draw: Draw, box: Box) -> Attempt:
 def strings_that_double(draw: Draw, box: Box) -> Attempt:
   made = _start()
   const(made.node, "s0", np.array("ab", object))
-  depth = draw.pick([3, 28, 45])
+  depth = draw.pick(3, 28, 45)
   for i in range(1, depth):
     add(made.node, f"s{i}", "StringJoin", f"s{i - 1}", f"s{i - 1}", N=2)
   add(made.node, "length", "StringLength", f"s{depth - 1}")
@@ -454,17 +454,17 @@ def einsum_equations(draw: Draw, box: Box) -> Attempt:
     "\xff",
     "i,,i",
   ]
-  equation = draw.pick(texts)
-  count = draw.pick([2, 2, 1, 8, 26])
+  equation = draw.pick(*texts)
+  count = draw.pick(2, 2, 1, 8, 26)
   add(made.node, "out", "Einsum", *(["x"] * count), N=count, T=_F, equation=equation.encode(errors="replace"))
   return _attempt(draw, box, made)
 
 
 def axes_and_ranks(draw: Draw, box: Box) -> Attempt:
   made = _start()
-  axes = draw.pick([[0], [5], [-5], [0, 0], list(range(300)), [(1 << 31) - 1], []])
+  axes = draw.pick([0], [5], [-5], [0, 0], list(range(300)), [(1 << 31) - 1], [])
   const(made.node, "axes", np.array(axes, np.int32))
-  op = draw.pick(["Sum", "Max", "Transpose", "ReverseV2", "ExpandDims", "All"])
+  op = draw.pick("Sum", "Max", "Transpose", "ReverseV2", "ExpandDims", "All")
   add(made.node, "out", op, "x", "axes", T=_F, Tidx=_I, Tperm=_I, Tdim=_I, keep_dims=False)
   return _attempt(draw, box, made)
 
@@ -472,8 +472,8 @@ def axes_and_ranks(draw: Draw, box: Box) -> Attempt:
 def attributes_of_windows(draw: Draw, box: Box) -> Attempt:
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((1, 4, 4, 1)))
-  numbers = [[draw.pick([1, 1, 2]), draw.size(2), draw.size(2), 1][: draw.pick([4, 4, 3, 0])] for _ in range(2)]
-  op = draw.pick(["MaxPool", "AvgPool", "ExtractImagePatches"])
+  numbers = [[draw.pick(1, 1, 2), draw.size(2), draw.size(2), 1][: draw.pick(4, 4, 3, 0)] for _ in range(2)]
+  op = draw.pick("MaxPool", "AvgPool", "ExtractImagePatches")
   names = ("ksizes", "strides") if op == "ExtractImagePatches" else ("ksize", "strides")
   add(
     made.node,
@@ -481,7 +481,7 @@ def attributes_of_windows(draw: Draw, box: Box) -> Attempt:
     op,
     "x",
     T=_F,
-    padding=draw.pick([b"SAME", b"VALID", b"EXPLICIT", b"\xff"]),
+    padding=draw.pick(b"SAME", b"VALID", b"EXPLICIT", b"\xff"),
     rates=[1, draw.size(1), 1, 1],
     **dict(zip(names, numbers, strict=True)),
   )
@@ -491,7 +491,7 @@ def attributes_of_windows(draw: Draw, box: Box) -> Attempt:
 def attributes_of_blocks(draw: Draw, box: Box) -> Attempt:
   made = graph()
   add(made.node, "x", "Placeholder", dtype=_F, shape=Shape((1, 4, 4, 4)))
-  op = draw.pick(["SpaceToDepth", "DepthToSpace", "SpaceToBatch"])
+  op = draw.pick("SpaceToDepth", "DepthToSpace", "SpaceToBatch")
   add(
     made.node,
     "out",
@@ -499,16 +499,16 @@ def attributes_of_blocks(draw: Draw, box: Box) -> Attempt:
     "x",
     T=_F,
     block_size=draw.size(2),
-    data_format=draw.pick([b"NHWC", b"NCHW", b"NCHW_VECT_C", b"x"]),
+    data_format=draw.pick(b"NHWC", b"NCHW", b"NCHW_VECT_C", b"x"),
   )
   return _attempt(draw, box, made)
 
 
 def splits(draw: Draw, box: Box) -> Attempt:
   made = _start()
-  const(made.node, "axis", np.int32(draw.pick([0, 1, -1, 99])))
-  count = draw.pick([2, 1, 0, -1, 1 << 20, 1 << 40])
-  add(made.node, "split", draw.pick(["Split", "Unpack"]), "axis", "x", T=_F, num_split=count, num=count)
+  const(made.node, "axis", np.int32(draw.pick(0, 1, -1, 99)))
+  count = draw.pick(2, 1, 0, -1, 1 << 20, 1 << 40)
+  add(made.node, "split", draw.pick("Split", "Unpack"), "axis", "x", T=_F, num_split=count, num=count)
   add(made.node, "out", "Identity", "split:1", T=_F)
   return _attempt(draw, box, made)
 
@@ -516,11 +516,11 @@ def splits(draw: Draw, box: Box) -> Attempt:
 def slices(draw: Draw, box: Box) -> Attempt:
   made = _start()
   names = [
-    _vector(made.node, name, [draw.pick([0, 1, -1, 2, 1 << 40, -(1 << 62)]) for _ in range(draw.pick([1, 1, 2, 33]))])
+    _vector(made.node, name, [draw.pick(0, 1, -1, 2, 1 << 40, -(1 << 62)) for _ in range(draw.pick(1, 1, 2, 33))])
     for name in ("begin", "end", "strides")
   ]
   masks = {
-    f"{name}_mask": draw.pick([0, 1, -1, 1 << 40]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    f"{name}_mask": draw.pick(0, 1, -1, 1 << 40) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
   }
   add(made.node, "out", "StridedSlice", "x", *names, T=_F, Index=_L, **masks)
   return _attempt(draw, box, made)
