@@ -26,28 +26,12 @@ __all__ = [
 
 # Any in this module: what reading a file returns.
 
-KINDS = (
-  "saved_model",
-  "graph_file",
-  "tf1_control_flow",
-  "outside_files",
-  "checkpoint",
-  "checkpoint_v1",
-  "chunked",
-  "keras_archive",
-  "h5",
-  "safetensors",
-  "orbax",
-  "archive",
-  "stablehlo_text",
-  "stablehlo_bytes",
-  "exported",
-  "rewriting",
-  "host_ops",
-  "tokenizers",
-  "tracing",
-  "source",
-  "changing_files",
+KINDS = tuple(
+  (
+    "saved_model graph_file tf1_control_flow outside_files checkpoint checkpoint_v1 chunked keras_archive h5 "
+    "safetensors orbax archive stablehlo_text stablehlo_bytes exported rewriting host_ops tokenizers tracing source "
+    "changing_files"
+  ).split()
 )
 
 # What has to come of reading a file:

@@ -12,29 +12,10 @@ from typing import Any
 
 __all__ = ["Canaries", "Watch", "plant"]
 
-_OPENS = (
-  "open",
-  "os.listdir",
-  "os.scandir",
-  "os.mkdir",
-  "os.rename",
-  "os.remove",
-  "os.link",
-  "os.truncate",
-)
+_OPENS = "open os.listdir os.scandir os.mkdir os.rename os.remove os.link os.truncate".split()
 _PROCESSES = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "subprocess.Popen", "os.startfile")
 _CONNECTIONS = ("socket.connect", "socket.getaddrinfo", "socket.bind", "urllib.Request")
-_HARMLESS = (
-  "/proc/",
-  "/sys/",
-  "/dev/null",
-  "/dev/urandom",
-  "/dev/shm/",
-  "/usr/lib/",
-  "/usr/share/",
-  "/lib/",
-  "/etc/ld.so",
-)
+_HARMLESS = tuple("/proc/ /sys/ /dev/null /dev/urandom /dev/shm/ /usr/lib/ /usr/share/ /lib/ /etc/ld.so".split())
 _SPECIAL_FILES = (stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK)
 _IN_ACCESS, _IN_OPEN = 0x1, 0x20
 
@@ -117,15 +98,8 @@ def plant(outside: Path, secret: bytes) -> None:
   """Writes files that no reader may open: a text, a file of each format, and a FIFO, which would block for ever."""
   outside.mkdir()
   (outside / "secret.txt").write_bytes(secret + b"\n" + secret + b"\n")
-  for name in (
-    "saved_model.pb",
-    "x.safetensors",
-    "x.h5",
-    "x.index",
-    "x.data-00000-of-00001",
-    "checkpoint",
-    "array.bin",
-  ):
+  names = "saved_model.pb x.safetensors x.h5 x.index x.data-00000-of-00001 checkpoint array.bin"
+  for name in names.split():
     (outside / name).write_bytes(secret * 4)
   os.mkfifo(outside / "fifo")
 

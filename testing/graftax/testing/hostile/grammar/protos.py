@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, schema
 
-__all__ = ["Func", "Shape", "add", "attr", "call", "const", "function", "graph", "loop", "tensor"]
+__all__ = ["Func", "Shape", "add", "attr", "call", "const", "function", "graph", "loop", "table", "tensor"]
 
 # Any in this module: values of attributes.
 
@@ -85,6 +85,12 @@ def call(nodes: Any, name: str, callee: str, *inputs: str, op: str = "Partitione
 def loop(nodes: Any, name: str, op: str, *inputs: str, body: str = "body", **attrs: Any) -> schema.NodeDef:
   """Appends a While whose condition is the function `cond`."""
   return add(nodes, name, op, *inputs, cond=Func("cond"), body=Func(body), parallel_iterations=10, **attrs)
+
+
+def table(nodes: Any, value_dtype: DType = DType.INT64, op: str = "HashTableV2") -> schema.NodeDef:
+  """Appends a table of strings."""
+  attrs = {"shared_name": b"t", "container": b"", "use_node_name_sharing": False}
+  return add(nodes, "table", op, key_dtype=DType.STRING, value_dtype=value_dtype, **attrs)
 
 
 def graph() -> schema.GraphDef:

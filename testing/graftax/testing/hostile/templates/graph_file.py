@@ -99,21 +99,10 @@ def attributes(draw: Draw, made: schema.GraphDef) -> None:
   for node in made.node:
     for name in sorted(node.attr):
       if draw.chance(0.3):
-        values = [
-          _F,
-          True,
-          1,
-          1.5,
-          b"x",
-          Shape((2,)),
-          [1],
-          [_F],
-          [b"a"],
-          np.ones(2, np.float32),
-          Func("f"),
-          DType.INT32,
-        ]
-        node.attr[name].CopyFrom(attr(draw.pick(*values)))
+        value = draw.pick(
+          _F, True, 1, 1.5, b"x", Shape((2,)), [1], [_F], [b"a"], np.ones(2, np.float32), Func("f"), DType.INT32
+        )
+        node.attr[name].CopyFrom(attr(value))
 
 
 def missing_attributes(draw: Draw, made: schema.GraphDef) -> None:
@@ -256,16 +245,8 @@ def many_control_inputs(draw: Draw, made: schema.GraphDef) -> None:
 
 
 def host_ops_between(draw: Draw, made: schema.GraphDef) -> None:
-  add(
-    made.node,
-    "text",
-    "AsString",
-    "out",
-    T=_F,
-    precision=draw.size(-1, 5, **INT32),
-    width=draw.size(-1, 5, low=-(1 << 31), high=1000),
-    fill=draw.name(""),
-  )
+  attrs = {"precision": draw.size(-1, 5, **INT32), "width": draw.size(-1, 5, low=-(1 << 31), high=1000)}
+  add(made.node, "text", "AsString", "out", T=_F, **attrs, fill=draw.name(""))
   add(made.node, "number", "StringToNumber", "text", out_type=draw.pick(_F, DType.INT64, DType.STRING))
 
 

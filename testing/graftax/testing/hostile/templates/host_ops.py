@@ -14,7 +14,7 @@ import numpy as np
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
-from graftax.testing.hostile.grammar.protos import Shape, add, const, function, loop
+from graftax.testing.hostile.grammar.protos import Shape, add, const, function, loop, table
 from graftax.testing.hostile.grammar.readers import use_split
 from graftax.testing.hostile.registry import Attempt, Box, family
 
@@ -64,20 +64,8 @@ def _draw_gif(draw: Draw) -> bytes:
 
 def _draw_bmp(draw: Draw) -> bytes:
   width, height = (draw.size(2, **INT32) for _ in range(2))
-  info = struct.pack(
-    "<IiiHHIIiiII",
-    draw.pick(40, 0, 1 << 30),
-    width,
-    height,
-    1,
-    draw.pick(24, 8, 32, 0, 1000),
-    draw.pick(0, 1, 3),
-    0,
-    0,
-    0,
-    0,
-    0,
-  )
+  sizes = draw.pick(40, 0, 1 << 30), width, height
+  info = struct.pack("<IiiHHIIiiII", *sizes, 1, draw.pick(24, 8, 32, 0, 1000), draw.pick(0, 1, 3), *[0] * 5)
   return (
     b"BM"
     + struct.pack("<IHHI", 70, 0, 0, draw.size(54, low=0, high=(1 << 32) - 1))
@@ -202,34 +190,9 @@ def raw_numbers(draw: Draw, box: Box) -> Attempt:
 
 
 _PATTERNS = (
-  *(
-    "a",
-    "(a+)+$",
-    "(a|a)*b",
-    "(.*)(.*)(.*)(.*)(.*)(.*)x",
-    "[",
-    "(",
-    "\\",
-    "a{1000}{1000}",
-    "a{1,100000}",
-    "(?P<x>a)",
-    "\\1",
-    "(?i)a",
-  ),
-  *(
-    "\\p{L}",
-    "\\C",
-    "x" * 50_000,
-    "(" * 2000 + ")" * 2000,
-    "\0",
-    "",
-    "[[:alpha:]]",
-    "\\Q",
-    "(?<=a)b",
-    "a**",
-    "\\x{110000}",
-    "((a*)*)*",
-  ),
+  *r"a (a+)+$ (a|a)*b (.*)(.*)(.*)(.*)(.*)(.*)x [ ( \ a{1000}{1000} a{1,100000} (?P<x>a) \1 (?i)a \p{L} \C".split(),
+  *("x" * 50_000, "(" * 2000 + ")" * 2000, "\0", ""),
+  *r"[[:alpha:]] \Q (?<=a)b a** \x{110000} ((a*)*)*".split(),
 )
 
 
@@ -314,17 +277,9 @@ def _separator(draw: Draw, *texts: str) -> np.ndarray:
 _KEYS: Sequence[list[int]] = ([1, 2], [1], [], [1, 2, 3], [-1, 1 << 62])
 _UNITS: Sequence[bytes] = (b"BYTE", b"UTF8_CHAR", b"x")
 _ENCODINGS = (
-  b"UTF-8",
-  b"UTF-16-BE",
-  b"UTF-32-BE",
-  b"latin1",
-  b"x",
+  *b"UTF-8 UTF-16-BE UTF-32-BE latin1 x".split(),
   b"",
-  b"base64",
-  b"idna",
-  b"rot13",
-  b"unicode_escape",
-  b"zlib",
+  *b"base64 idna rot13 unicode_escape zlib".split(),
 )
 _ERRORS = (b"replace", b"strict", b"ignore", b"x")
 
@@ -431,11 +386,6 @@ def examples(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, build, "parsed", x=_text(message))
 
 
-def _table(nodes: Any, op: str, value_dtype: DType) -> None:
-  attrs = {"shared_name": b"t", "container": b"", "use_node_name_sharing": False}
-  add(nodes, "table", op, key_dtype=_S, value_dtype=value_dtype, **attrs)
-
-
 def tables(draw: Draw, box: Box) -> Attempt:
   """A vocabulary in the model's own folder, and what the table says of it."""
   text = draw.pick(b"a\nb\nc\n", b"", b"a\n" * 9, b"\xff\n\0\n", b"a\tb\tc\nd\n", b"a" * 100_000, b"1\n2\nx\n")
@@ -451,7 +401,7 @@ def tables(draw: Draw, box: Box) -> Attempt:
   }
 
   def build(nodes: Any) -> None:
-    _table(nodes, "HashTableV2", value)
+    table(nodes, value)
     const(nodes, "file", np.array("assets/words.txt", object))
     add(nodes, "init", "InitializeTableFromTextFileV2", "table", "file", **attrs)
     const(nodes, "default", np.array(draw.pick(-1, 0), np.int64) if value is not _S else np.array("z", object))
@@ -471,7 +421,7 @@ def tables_of_constants(draw: Draw, box: Box) -> Attempt:
   values = draw.pick([1, 2], [1], [], [[1, 2]], list(range(5)))
 
   def build(nodes: Any) -> None:
-    _table(nodes, draw.pick("HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"), _L)
+    table(nodes, op=draw.pick("HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"))
     const(nodes, "keys", np.array(keys, object))
     const(nodes, "values", np.array(values, np.int64))
     op = draw.pick("InitializeTableV2", "LookupTableImportV2")

@@ -137,31 +137,19 @@ _END = {
 }
 
 
-def _lying(mark: bytes, place: tuple[int, int], draw: Draw, box: Box) -> Attempt:
+def _lying(row: tuple[bytes, int, int], draw: Draw, box: Box) -> Attempt:
+  mark, offset, size = row
   data = bytearray(_zip(_members(), draw.pick(zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
   starts = [i for i in range(len(data)) if data.startswith(mark, i)]
-  offset, size = place
   position = draw.pick(*reversed(starts)) + offset
   value = draw.size(int.from_bytes(data[position : position + size], "little"), 1, 8, 14, 93, 98)
   data[position : position + size] = struct.pack("<q", value)[:size]
   return _attempt(box, bytes(data))
 
 
-family(
-  _KIND,
-  {f"central_{name}": place for name, place in _CENTRAL.items()},
-  lambda place, draw, box: _lying(b"PK\x01\x02", place, draw, box),
-)
-family(
-  _KIND,
-  {f"local_{name}": place for name, place in _LOCAL.items()},
-  lambda place, draw, box: _lying(b"PK\x03\x04", place, draw, box),
-)
-family(
-  _KIND,
-  {f"end_{name}": place for name, place in _END.items()},
-  lambda place, draw, box: _lying(b"PK\x05\x06", place, draw, box),
-)
+_RECORDS = {"central": (b"PK\x01\x02", _CENTRAL), "local": (b"PK\x03\x04", _LOCAL), "end": (b"PK\x05\x06", _END)}
+for _record, (_mark, _fields) in _RECORDS.items():
+  family(_KIND, {f"{_record}_{name}": (_mark, *place) for name, place in _fields.items()}, _lying)
 
 
 def zip64_records(draw: Draw, box: Box) -> Attempt:

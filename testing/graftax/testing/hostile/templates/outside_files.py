@@ -10,7 +10,7 @@ from graftax.graphdef_ir import DType, schema
 from graftax.savedmodel_io import latest_checkpoint, load
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.models import graph_model, object_model, write_graph_model, write_object_model
-from graftax.testing.hostile.grammar.protos import Func, Shape, add, const, function
+from graftax.testing.hostile.grammar.protos import Func, Shape, add, const, function, table
 from graftax.testing.hostile.grammar.readers import use_checkpoint, use_model, use_safetensors, use_split, use_weights
 from graftax.testing.hostile.grammar.tables import new_bundle, write_bundle
 from graftax.testing.hostile.registry import Attempt, Box, family
@@ -30,20 +30,6 @@ def _file_model(draw: Draw, box: Box, build: Callable[[schema.GraphDef, str], No
   return Attempt(lambda: use_split(box.model), "typed")
 
 
-def _table_node(graph: schema.GraphDef) -> schema.NodeDef:
-  name = b"t"
-  return add(
-    graph.node,
-    "table",
-    "HashTableV2",
-    key_dtype=_S,
-    value_dtype=DType.INT64,
-    shared_name=name,
-    container=b"",
-    use_node_name_sharing=False,
-  )
-
-
 def _find(graph: schema.GraphDef) -> None:
   const(graph.node, "default", np.int64(-1))
   add(graph.node, "found", "LookupTableFindV2", "table", "x", "default", Tin=_S, Tout=DType.INT64)
@@ -51,7 +37,7 @@ def _find(graph: schema.GraphDef) -> None:
 
 def _initializer(op: str, **attrs: object) -> Callable[[schema.GraphDef, str], None]:
   def build(graph: schema.GraphDef, path: str) -> None:
-    _table_node(graph)
+    table(graph.node)
     const(graph.node, "file", np.array(path, object))
     add(graph.node, "init", op, "table", "file", **attrs)
     _find(graph)
@@ -321,16 +307,8 @@ def vocabulary_of_a_lookup_layer(draw: Draw, box: Box) -> Attempt:
   body.signature.name = "init"
   body.signature.input_arg.add(name="table", type=int(DType.RESOURCE))
   body.signature.input_arg.add(name="file", type=int(_S))
-  add(
-    body.node_def,
-    "fill",
-    "InitializeTableFromTextFileV2",
-    "table",
-    "file",
-    vocab_size=draw.size(-1),
-    key_index=-2,
-    value_index=-1,
-  )
+  attrs = {"vocab_size": draw.size(-1), "key_index": -2, "value_index": -1}
+  add(body.node_def, "fill", "InitializeTableFromTextFileV2", "table", "file", **attrs)
   write_object_model(box.model, model)
 
   def read() -> object:

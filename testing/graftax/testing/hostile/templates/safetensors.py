@@ -75,28 +75,9 @@ def empty_shapes(draw: Draw, header: Header) -> None:
 
 
 def dtypes(draw: Draw, header: Header) -> None:
-  kinds = [
-    "F32",
-    "F64",
-    "F16",
-    "BF16",
-    "I8",
-    "U64",
-    "BOOL",
-    "F8_E4M3",
-    "F8_E5M2",
-    "F4",
-    "F6_E2M3",
-    "C64",
-    "F31",
-    "",
-    "f32",
-    5,
-    None,
-    ["F32"],
-  ]
+  names = "F32 F64 F16 BF16 I8 U64 BOOL F8_E4M3 F8_E5M2 F4 F6_E2M3 C64 F31".split()
   for name in ("a", "b"):
-    header[name]["dtype"] = draw.pick(*kinds)
+    header[name]["dtype"] = draw.pick(*names, "", "f32", 5, None, ["F32"])
 
 
 def bool_values(draw: Draw, header: Header) -> None:

@@ -150,17 +150,8 @@ def sections_moved(draw: Draw, box: Box) -> Attempt:
 def producers(draw: Draw, box: Box) -> Attempt:
   data = _artifact(draw)
   end = data.index(b"\0", 4)
-  texts = [
-    b"StableHLO_v1.0.0",
-    b"StableHLO_v99.0.0",
-    b"StableHLO_v0.0.0",
-    b"StableHLO_v-1.0.0",
-    b"StableHLO_v1." + b"9" * 40,
-    b"MLIR",
-    b"",
-    b"x" * 5000,
-    b"StableHLO_v1.0",
-  ]
+  versions = "1.0.0", "99.0.0", "0.0.0", "-1.0.0", "1." + "9" * 40
+  texts = [*(f"StableHLO_v{version}".encode() for version in versions), b"MLIR", b"", b"x" * 5000, b"StableHLO_v1.0"]
   version = draw.pick(data[4:5], b"\x0d", b"\x01", b"\xff", b"\x00")
   return _bytes(draw, box, data[:4] + version + draw.pick(*texts) + data[end:])
 

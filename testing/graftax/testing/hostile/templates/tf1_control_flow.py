@@ -163,16 +163,8 @@ def loop_of_other_dtypes(draw: Draw, made: schema.GraphDef) -> None:
 
 def loop_inside_itself(draw: Draw, made: schema.GraphDef) -> None:
   # An Enter of another frame whose values come from the body, and whose Exit is missing or at the wrong place.
-  add(
-    made.node,
-    "inner",
-    "Enter",
-    "y_body",
-    T=_F,
-    frame_name=b"inner",
-    is_constant=draw.chance(0.5),
-    parallel_iterations=10,
-  )
+  frame = {"frame_name": b"inner", "is_constant": draw.chance(0.5), "parallel_iterations": 10}
+  add(made.node, "inner", "Enter", "y_body", T=_F, **frame)
   add(made.node, "inner_exit", "Exit", draw.pick("inner", "y_switch", "y_body"), T=_F)
   _node(made, "y_add").input[0] = draw.pick("inner_exit", "inner")
 
