@@ -8,17 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 from jax.typing import DTypeLike
 
 from graftax.xla_call_module import errors, jax_versions
+from graftax.xla_call_module.jax_versions import Operand
 
 __all__ = ["with_compute_dtype"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-# Any in this module: parameters of equations, whose types depend on the primitive.
 
 _NARROW = (jnp.dtype("bfloat16"), jnp.dtype("float16"))
 _WIDE = jnp.dtype("float32")
@@ -78,12 +77,12 @@ def with_compute_dtype(function: Callable[P, T], dtype: DTypeLike = jnp.bfloat16
   return computed
 
 
-def _with_dtypes_of(closed: ClosedJaxpr, results: Sequence[Any]) -> list[Any]:
+def _with_dtypes_of(closed: ClosedJaxpr, results: Sequence[Operand]) -> list[Operand]:
   arrays = [x if isinstance(x, Array) else jnp.asarray(x) for x in results]
   return [_cast(x, aval.dtype) for x, aval in zip(arrays, closed.out_avals, strict=True)]
 
 
-def _cast(x: Any, dtype: Any) -> Any:
+def _cast(x: Operand, dtype: DTypeLike) -> Operand:
   return x if jnp.result_type(x) == dtype else lax.convert_element_type(x, dtype)
 
 
@@ -93,13 +92,13 @@ class _Narrowed:
   def __init__(self, dtype: np.dtype):
     self._dtype = dtype
 
-  def run(self, closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+  def run(self, closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:
     """Returns the results, each in its dtype or in the narrow one."""
     jaxpr = closed.jaxpr
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values: dict[Var, Operand] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values |= dict(zip(jaxpr.invars, operands, strict=True))
 
-    def read(atom: Any) -> Any:
+    def read(atom: Var | Literal) -> Operand:
       return atom.val if isinstance(atom, Literal) else values[atom]
 
     # Numbers such as epsilons, and arrays of them, do not decide on a dtype, unless the narrow one cannot hold them.
@@ -114,7 +113,7 @@ class _Narrowed:
       values.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
-  def _equation(self, equation: JaxprEqn, operands: list[Any], decides: Sequence[bool]) -> Sequence[Any]:
+  def _equation(self, equation: JaxprEqn, operands: list[Operand], decides: Sequence[bool]) -> Sequence[Operand]:
     name = equation.primitive.name
     if name in _PRODUCTS:
       return self._product(equation, operands)
@@ -125,7 +124,7 @@ class _Narrowed:
       return rule(self, equation, operands)
     return self._other(equation, operands, decides)
 
-  def _holds(self, number: Any) -> bool:
+  def _holds(self, number: Operand) -> bool:
     """Returns whether a number is neither infinite nor zero in the narrow dtype unless it is in its own."""
     if isinstance(number, jax.core.Tracer) or jnp.result_type(number) != _WIDE:
       return True
@@ -134,10 +133,10 @@ class _Narrowed:
       narrow = wide.astype(self._dtype).astype(_WIDE)
     return bool(((np.isinf(narrow) == np.isinf(wide)) & ((narrow == 0) == (wide == 0))).all())
 
-  def _is_narrow(self, x: Any) -> bool:
+  def _is_narrow(self, x: Operand) -> bool:
     return bool(jnp.result_type(x) == self._dtype)
 
-  def _product(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+  def _product(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     (out,) = equation.outvars
     if _dtype_of(out) != _WIDE or any(jnp.result_type(x) not in (_WIDE, self._dtype) for x in operands):
       return _bound(equation, _wide(equation, operands))
@@ -145,7 +144,9 @@ class _Narrowed:
     params = equation.params | {"precision": None, "preferred_element_type": self._dtype}
     return _bound(equation, [_cast(x, self._dtype) for x in operands], params)
 
-  def _other(self, equation: JaxprEqn, operands: list[Any], decides: Sequence[bool] | None = None) -> Sequence[Any]:
+  def _other(
+    self, equation: JaxprEqn, operands: list[Operand], decides: Sequence[bool] | None = None
+  ) -> Sequence[Operand]:
     """Returns the results of an operation, narrow if all float32 operands are that decide (all without `decides`)."""
     deciding = [True] * len(operands) if decides is None else decides
     kinds = [_dtype_of(atom) == _WIDE for atom in equation.invars]
@@ -157,7 +158,7 @@ class _Narrowed:
     results = _bound(equation, _wide(equation, operands))
     return [_cast(y, self._dtype) if y.dtype == _WIDE else y for y in results]
 
-  def call(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+  def call(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs what a `jit` or `remat` equation calls."""
     params = equation.params
     closed = _closed(params["jaxpr"])
@@ -170,11 +171,11 @@ class _Narrowed:
     )
     return kept(*operands)
 
-  def custom_jvp(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+  def custom_jvp(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs a function with a rule of forward mode. The rule itself is that of the equation."""
     constants, others = _split(equation, operands)
 
-    def original(*others: Array) -> Sequence[Any]:
+    def original(*others: Array) -> Sequence[Operand]:
       return self._other(equation, [*constants, *others])
 
     closed = _closed(equation.params["call_jaxpr"])
@@ -184,11 +185,11 @@ class _Narrowed:
     function.defjvp(lambda primals, tangents: _jvp_as(function, original, primals, tangents))
     return function(*others)
 
-  def custom_vjp(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+  def custom_vjp(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs a function with a rule of reverse mode. The rule itself is that of the equation."""
     constants, others = _split(equation, operands)
 
-    def original(*others: Array) -> list[Any]:
+    def original(*others: Array) -> list[Operand]:
       return list(self._other(equation, [*constants, *others]))
 
     closed = _closed(next(equation.params[key] for key in ("call_jaxpr", "fun_jaxpr") if key in equation.params))
@@ -196,21 +197,21 @@ class _Narrowed:
       return original(*others)
     dtypes = [x.dtype for x in jax.eval_shape(lambda *xs: self.run(closed, [*constants, *xs]), *others)]
 
-    def forward(*others: Array) -> tuple[list[Array], Any]:
+    def forward(*others: Array) -> tuple[list[Array], Operand]:
       return jax.vjp(lambda *xs: [_cast(y, d) for y, d in zip(original(*xs), dtypes, strict=True)], *others)
 
     function = jax.custom_vjp(lambda *others: self.run(closed, [*constants, *others]))
     function.defvjp(forward, lambda pull, cotangents: pull(cotangents))
     return function(*others)
 
-  def scan(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+  def scan(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs a scan. Its carry has the dtypes of the initial values."""
     params = equation.params
     num_consts, num_carry = jax_versions.scan_operand_counts(params)
     consts, carry, rows = operands[:num_consts], operands[num_consts:][:num_carry], operands[num_consts + num_carry :]
     dtypes = [jnp.result_type(x) for x in carry]
 
-    def step(carry: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
+    def step(carry: list[Operand], row: list[Operand]) -> tuple[list[Operand], list[Operand]]:
       results = self.run(_closed(params["jaxpr"]), [*consts, *carry, *row])
       return [_cast(x, d) for x, d in zip(results[:num_carry], dtypes, strict=True)], results[num_carry:]
 
@@ -218,7 +219,7 @@ class _Narrowed:
     last, stacked = lax.scan(step, [_cast(x, d) for x, d in zip(carry, dtypes, strict=True)], rows, **options)
     return [*last, *stacked]
 
-  def while_loop(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+  def while_loop(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs a loop. It carries the dtypes of the initial values."""
     params = equation.params
     if params["cond_jaxpr"].out_avals[0].shape:  # conditions of several loops, which only the primitive takes
@@ -227,14 +228,14 @@ class _Narrowed:
     of_cond, of_body, carry = operands[:num_cond], operands[num_cond:][:num_body], operands[num_cond + num_body :]
     dtypes = [jnp.result_type(x) for x in carry]
 
-    def body(carry: list[Any]) -> list[Any]:
+    def body(carry: list[Operand]) -> list[Operand]:
       results = self.run(_closed(params["body_jaxpr"]), [*of_body, *carry])
       return [_cast(x, d) for x, d in zip(results, dtypes, strict=True)]
 
     start = [_cast(jnp.asarray(x), d) for x, d in zip(carry, dtypes, strict=True)]
     return lax.while_loop(lambda carry: self.run(_closed(params["cond_jaxpr"]), [*of_cond, *carry])[0], body, start)
 
-  def cond(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+  def cond(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs a branch. A result is narrow if it is narrow in all branches."""
     branches = [_closed(branch) for branch in equation.params["branches"]]
     index, *others = operands
@@ -244,13 +245,13 @@ class _Narrowed:
       for var, ys in zip(equation.outvars, zip(*found, strict=True), strict=True)
     ]
 
-    def run(branch: ClosedJaxpr, *operands: Any) -> list[Any]:
+    def run(branch: ClosedJaxpr, *operands: Operand) -> list[Operand]:
       return [_cast(y, d) for y, d in zip(self.run(branch, operands), dtypes, strict=True)]
 
     return lax.switch(index, [functools.partial(run, branch) for branch in branches], *others)
 
 
-_NESTED: dict[str, Callable[[_Narrowed, JaxprEqn, list[Any]], Sequence[Any]]] = {
+_NESTED: dict[str, Callable[[_Narrowed, JaxprEqn, list[Operand]], Sequence[Operand]]] = {
   "cond": _Narrowed.cond,
   "custom_jvp_call": _Narrowed.custom_jvp,
   "custom_vjp_call": _Narrowed.custom_vjp,
@@ -264,32 +265,34 @@ _NESTED: dict[str, Callable[[_Narrowed, JaxprEqn, list[Any]], Sequence[Any]]] = 
 }
 
 
-def _jvp_as(function: Callable[..., Any], original: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _jvp_as(
+  function: Callable[..., Any], original: Callable[..., Any], primals: Operand, tangents: Operand
+) -> tuple[Operand, Operand]:
   """Returns the value of `function` and the tangents of `original`, in the dtypes of the value."""
   values = function(*primals)
   _, found = jax.jvp(original, primals, tangents)
   return values, [t if t.dtype == jax.dtypes.float0 else _cast(t, y.dtype) for t, y in zip(found, values, strict=True)]
 
 
-def _split(equation: JaxprEqn, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+def _split(equation: JaxprEqn, operands: Sequence[Operand]) -> tuple[Sequence[Operand], Sequence[Operand]]:
   """Returns the constants that a function with a rule closed over, which have no derivative there, and its operands."""
   count = equation.params.get("num_consts", 0)
   return operands[:count], operands[count:]
 
 
-def _dtype_of(atom: Any) -> Any:
+def _dtype_of(atom: Var | Literal) -> Any:
   """Returns the dtype of a variable or literal; tokens and references have none."""
   return getattr(atom.aval, "dtype", None)
 
 
-def _wide(equation: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
+def _wide(equation: JaxprEqn, operands: Sequence[Operand]) -> list[Operand]:
   """Returns the operands with those that are held in a narrow dtype as float32."""
   return [_cast(x, _WIDE) if _dtype_of(a) == _WIDE else x for x, a in zip(operands, equation.invars, strict=True)]
 
 
-def _bound(equation: JaxprEqn, operands: Sequence[Any], params: dict[str, Any] | None = None) -> Sequence[Any]:
+def _bound(equation: JaxprEqn, operands: Sequence[Operand], params: dict[str, Any] | None = None) -> Sequence[Operand]:
   results = jax_versions.bind_equation(equation.primitive, operands, equation.params if params is None else params)
-  found: Sequence[Any] = results if equation.primitive.multiple_results else [results]
+  found: Sequence[Operand] = results if equation.primitive.multiple_results else [results]
   return found
 
 
@@ -297,7 +300,7 @@ def _closed(jaxpr: Any) -> ClosedJaxpr:
   return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, [])
 
 
-def _is_unspecified(sharding: Any) -> bool:
+def _is_unspecified(sharding: object) -> bool:
   return not isinstance(sharding, jax.sharding.Sharding)
 
 

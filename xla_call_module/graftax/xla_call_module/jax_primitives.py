@@ -1,21 +1,20 @@
 """`with_jax_primitives`: functions for tools that read jaxprs and know only JAX's own primitives."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
 from jax import Array
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from graftax.xla_call_module import errors, jax_versions, platforms
+from graftax.xla_call_module.jax_versions import Operand
 
 __all__ = ["with_jax_primitives"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-# Any in this module: parameters of equations, whose types depend on the primitive.
 
 _RULES = ("graftax_call_with_tangents", "graftax_linear_call")
 _CHECK = "stablehlo_platform_check"
@@ -60,13 +59,13 @@ def with_jax_primitives(function: Callable[P, T], *, platform: str | None = None
   return plain
 
 
-def _run(closed: ClosedJaxpr, operands: Sequence[Any], platform: str | None) -> list[Any]:
+def _run(closed: ClosedJaxpr, operands: Sequence[Operand], platform: str | None) -> list[Operand]:
   """Returns the results of a jaxpr, computed with JAX's primitives."""
   jaxpr = closed.jaxpr
-  values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+  values: dict[Var, Operand] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
   values |= dict(zip(jaxpr.invars, operands, strict=True))
 
-  def read(atom: Any) -> Any:
+  def read(atom: Var | Literal) -> Operand:
     return atom.val if isinstance(atom, Literal) else values[atom]
 
   for equation in jaxpr.eqns:
@@ -75,7 +74,7 @@ def _run(closed: ClosedJaxpr, operands: Sequence[Any], platform: str | None) -> 
   return [read(atom) for atom in jaxpr.outvars]
 
 
-def _equation(equation: JaxprEqn, operands: Sequence[Any], platform: str | None) -> Sequence[Any]:
+def _equation(equation: JaxprEqn, operands: Sequence[Operand], platform: str | None) -> Sequence[Operand]:
   name, params = equation.primitive.name, equation.params
   if name == _CHOICE and platform is not None:
     return [_Branch(_position(params["platforms"], platform))]
@@ -114,12 +113,12 @@ def _position(choices: Sequence[Sequence[str] | None], platform: str) -> int:
   raise errors.PlatformError(f"the function has code for {choices} and none for {platform!r}.")
 
 
-def _bound(equation: JaxprEqn, operands: Sequence[Any], params: Mapping[str, Any]) -> Sequence[Any]:
+def _bound(equation: JaxprEqn, operands: Sequence[Operand], params: Mapping[str, Any]) -> Sequence[Operand]:
   results = jax_versions.bind_equation(equation.primitive, operands, params)
   return results if equation.primitive.multiple_results else [results]
 
 
-def _expansion(equation: JaxprEqn, operands: Sequence[Any]) -> ClosedJaxpr:
+def _expansion(equation: JaxprEqn, operands: Sequence[Operand]) -> ClosedJaxpr:
   """Returns what an equation of ours computes."""
   if "jaxpr" in equation.params:
     found: ClosedJaxpr = equation.params["jaxpr"]
@@ -128,8 +127,8 @@ def _expansion(equation: JaxprEqn, operands: Sequence[Any]) -> ClosedJaxpr:
 
 
 def _with_derivative_of(
-  equation: JaxprEqn, operands: Sequence[Any], jaxpr: ClosedJaxpr, platform: str | None
-) -> Sequence[Any]:
+  equation: JaxprEqn, operands: Sequence[Operand], jaxpr: ClosedJaxpr, platform: str | None
+) -> Sequence[Operand]:
   """Returns the results of `jaxpr`, with the reverse mode of the equation."""
 
   def original(*operands: Array) -> list[Array]:
@@ -143,7 +142,7 @@ def _with_derivative_of(
   return function(*operands)
 
 
-def _with_rule_of(equation: JaxprEqn, operands: Sequence[Any], platform: str | None) -> Sequence[Any]:
+def _with_rule_of(equation: JaxprEqn, operands: Sequence[Operand], platform: str | None) -> Sequence[Operand]:
   """Returns the results of an equation of `jax.custom_jvp` made of JAX's primitives, with the same rule."""
   (jaxpr,) = _jaxprs([equation.params["call_jaxpr"]])
 
@@ -155,7 +154,7 @@ def _with_rule_of(equation: JaxprEqn, operands: Sequence[Any], platform: str | N
   return function(*operands)
 
 
-def _jaxprs(values: Any) -> Iterator[ClosedJaxpr]:
+def _jaxprs(values: Iterable[object]) -> Iterator[ClosedJaxpr]:
   """Yields the jaxprs among parameters."""
   for value in values:
     if isinstance(value, ClosedJaxpr):

@@ -5,7 +5,7 @@ callers read the same after the older form is deleted here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jax import lax
 __all__ = [
   "INSTALLED",
   "KEEPS_JVP_RULES_IN_SCANS",
+  "Operand",
   "bind_equation",
   "expands_to",
   "mulhi",
@@ -33,7 +34,11 @@ Until jax>=0.12: reverse mode over reverse mode differentiates the function itse
 """
 
 
-def bind_equation(primitive: Any, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
+Operand: TypeAlias = Any
+"""What an equation of a jaxpr takes and returns: an array, a tracer, a number, a token or a reference."""
+
+
+def bind_equation(primitive: Any, operands: Sequence[Operand], params: Mapping[str, Any]) -> Any:
   """Returns the results of an equation's primitive for other operands.
 
   Until jax>=0.10.2: `get_bind_params` returns functions beside the other parameters.

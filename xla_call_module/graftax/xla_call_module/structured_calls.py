@@ -1,7 +1,6 @@
 """`structured`: a module as a function of the pytrees that its author's function took and returned."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 
@@ -9,11 +8,9 @@ from graftax.xla_call_module import errors, trees
 from graftax.xla_call_module.embedding import Embedded
 from graftax.xla_call_module.lifting import Lifted
 from graftax.xla_call_module.signature import KEY_IMPLEMENTATIONS, Signature
-from graftax.xla_call_module.trees import MakeNode
+from graftax.xla_call_module.trees import MakeNode, PyTree
 
 __all__ = ["Structured", "structured"]
-
-# Any in this module: pytrees of arguments and results, whose types are the author's.
 
 
 class Structured:
@@ -34,7 +31,7 @@ class Structured:
   def __repr__(self) -> str:
     return f"<{self.signature} of {self.flat!r}>"
 
-  def __call__(self, *args: Any, **kwargs: Any) -> Any:
+  def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
     leaves = trees.flatten(self.signature.in_tree, (args, kwargs))
     results = self.flat(*leaves)
     typed = (_typed(leaf.dtype, value) for leaf, value in zip(self.signature.outputs, results, strict=True))
@@ -49,7 +46,7 @@ def _typed(dtype: str, value: jax.Array) -> jax.Array:
 
 
 def structured(
-  function: Lifted | Embedded, *, nodes: Mapping[str, Callable[[bytes, tuple[Any, ...]], Any]] | None = None
+  function: Lifted | Embedded, *, nodes: Mapping[str, Callable[[bytes, tuple[PyTree, ...]], PyTree]] | None = None
 ) -> Structured:
   """Returns a lifted or embedded function with the arguments and results of the function that was exported.
 

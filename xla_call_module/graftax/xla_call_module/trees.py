@@ -4,17 +4,19 @@ import collections
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import jax
+from jax.tree_util import PyTreeDef
 
 from graftax.xla_call_module import errors
 
-__all__ = ["MakeNode", "SavedNode", "Tree", "flatten", "leaf_paths", "of_definition", "unflatten"]
+__all__ = ["MakeNode", "PyTree", "SavedNode", "Tree", "flatten", "leaf_paths", "of_definition", "unflatten"]
 
-# Any in this module: values of pytrees, whose types are the caller's.
+PyTree: TypeAlias = Any
+"""Nested containers and their leaves, as `jax.tree` takes them, whose classes are the author's."""
 
-MakeNode = Callable[[bytes, tuple[Any, ...]], Any]
+MakeNode = Callable[[bytes, tuple[PyTree, ...]], PyTree]
 """Makes a node of a registered class from its auxiliary data, as the author serialized them, and its children."""
 
 _ORDERED_DICT = "collections.OrderedDict"
@@ -33,14 +35,14 @@ class SavedNode:
 
   name: str
   auxdata: bytes
-  children: tuple[Any, ...]
+  children: tuple[PyTree, ...]
 
-  def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, bytes]]:
+  def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, PyTree]], tuple[str, bytes]]:
     keyed = [(jax.tree_util.FlattenedIndexKey(i), child) for i, child in enumerate(self.children)]
     return keyed, (self.name, self.auxdata)
 
   @classmethod
-  def tree_unflatten(cls, aux: tuple[str, bytes], children: Sequence[Any]) -> "SavedNode":
+  def tree_unflatten(cls, aux: tuple[str, bytes], children: Sequence[PyTree]) -> "SavedNode":
     """Returns a node from what `tree_flatten_with_keys` returned; JAX calls it.
 
     Args:
@@ -91,7 +93,7 @@ class Tree:
     return f"{self.name}({', '.join(inside)})"
 
 
-def of_definition(definition: Any) -> Tree:
+def of_definition(definition: PyTreeDef) -> Tree:
   """Returns the structure of a `jax.tree_util.PyTreeDef`."""
   data = definition.node_data()
   children = tuple(map(of_definition, definition.children()))
@@ -130,7 +132,7 @@ def flatten(tree: Tree, value: object, path: str = "") -> list[Any]:
     case "none" if value is None:
       return []
     case "tuple" if type(value) is tuple and len(value) == len(tree.children):
-      children: Sequence[Any] = value
+      children: Sequence[PyTree] = value
     case "list" if type(value) is list and len(value) == len(tree.children):
       children = value
     case "dict" if type(value) is dict and value.keys() == set(tree.keys):
@@ -144,7 +146,7 @@ def flatten(tree: Tree, value: object, path: str = "") -> list[Any]:
   return [leaf for key, child, part in pairs for leaf in flatten(child, part, f"{path}[{key!r}]")]
 
 
-def _children(tree: Tree, value: object, path: str) -> list[Any]:
+def _children(tree: Tree, value: object, path: str) -> list[PyTree]:
   """Returns the children of a node of a registered class, which is compared with what the file says of it."""
   definition: Any  # jaxlib ships no types for it
   children, definition = jax.tree_util.tree_flatten(value, is_leaf=lambda part: part is not value)
@@ -186,7 +188,7 @@ def _described(value: Any) -> str:
   return "None" if value is None else f"a {type(value).__name__}"
 
 
-def unflatten(tree: Tree, leaves: Iterator[Any], nodes: Mapping[str, MakeNode]) -> Any:
+def unflatten(tree: Tree, leaves: Iterator[Any], nodes: Mapping[str, MakeNode]) -> PyTree:
   """Returns a pytree of this structure.
 
   Args:

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax import Array
 
 __all__ = ["fast_dispatch"]
-
-# Any in this module: arguments and results of `jax.numpy` functions.
 
 
 def fast_dispatch(primitive: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
   """Returns a function that calls `primitive` if all operands are JAX arrays of one shape and dtype, else `general`."""
 
-  def call(*operands: Any) -> Any:
+  def call(*operands: Array) -> Array:
     first = operands[0]
     for operand in operands:
       if not isinstance(operand, jax.Array) or operand.shape != first.shape or operand.dtype != first.dtype:

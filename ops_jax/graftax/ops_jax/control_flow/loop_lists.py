@@ -17,13 +17,20 @@ import numpy as np
 from graftax.ops_jax._core.context import CountedLoop
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.values import Array, Value
-from graftax.ops_jax.variants.structures import OneOf, chosen, conformed, is_variant, joined, shapes_of, with_element
+from graftax.ops_jax.variants.structures import (
+  OneOf,
+  Structure,
+  chosen,
+  conformed,
+  is_variant,
+  joined,
+  shapes_of,
+  with_element,
+)
 from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
 from graftax.ops_jax.variants.tensor_list_value import Size, TensorList, larger
 
 __all__ = ["LoopLists", "fit_lists"]
-
-# Any in this module: a structure is a value with `jax.ShapeDtypeStruct`s for arrays.
 
 # Each pass determines at least one of the structures that depend on one another; real loops need one or two passes.
 _MAX_PASSES = 8
@@ -177,7 +184,7 @@ def _settled(values: list[Value], body: AbstractBody, counters: Mapping[int, Arr
   return values
 
 
-def _settled_value(value: Value, after: Any) -> Value:
+def _settled_value(value: Value, after: Structure) -> Value:
   if isinstance(value, OneOf) and not isinstance(after, OneOf):
     return chosen(value, after)
   if not isinstance(value, TensorList) or isinstance(after, FlowGradient):

@@ -1,7 +1,6 @@
 """Stateless gamma, Poisson, binomial and categorical numbers: the same as TensorFlow's for the same seed."""
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +26,6 @@ __all__ = [
   "stateless_random_gamma_v3",
   "stateless_random_poisson",
 ]
-
-# Any in this module: arguments of rules for derivatives.
 
 
 @register("StatelessRandomGammaV2", ignores=("T", "Tseed"), int64_pairs="accept")
@@ -90,11 +87,11 @@ def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dt
 
   # All arrays are arguments, because a rule that closes over traced values cannot run after their trace has ended.
   @jax.custom_jvp
-  def draw(alpha: Array, key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]) -> Array:
+  def draw(alpha: Array, key: tuple[Array, Array], counter: tuple[Array, Array, Array, Array]) -> Array:
     dealt = _deal_out("StatelessRandomGamma", shape, alpha)
     return _collect(rejection.gamma(Philox(key, counter), dealt), shape, alpha).astype(dtype)
 
-  def draw_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+  def draw_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     numbers = draw(*primals)
     wide = np.float32 if dtype.itemsize == 2 else dtype
     arguments = jnp.broadcast_arrays(primals[0].astype(wide), numbers.astype(wide))

@@ -23,6 +23,7 @@ from graftax.ops_jax.variants.tensor_list_value import VARIANT, TensorList, larg
 __all__ = [
   "Constant",
   "OneOf",
+  "Structure",
   "array_dtype",
   "array_structure",
   "as_held",
@@ -37,7 +38,8 @@ __all__ = [
   "with_element",
 ]
 
-# Any in this module: a structure is a value with `jax.ShapeDtypeStruct`s for arrays.
+Structure: TypeAlias = Any
+"""A value of a graph with a `jax.ShapeDtypeStruct` for each array."""
 
 _Kind: TypeAlias = tuple[Any, ...]
 _Variant = TypeVar("_Variant")
@@ -56,8 +58,8 @@ class Constant:
     dtype: its dtype as an array.
   """
 
-  value: np.ndarray[Any, Any]
-  dtype: np.dtype[Any]
+  value: np.ndarray
+  dtype: np.dtype
 
   @property
   def array(self) -> jax.Array:
@@ -94,12 +96,12 @@ class OneOf:
 
   alternatives: Mapping[_Kind, Value]
 
-  def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[_Kind, ...]]:
+  def tree_flatten(self) -> tuple[tuple[Value, ...], tuple[_Kind, ...]]:
     kinds = tuple(sorted(self.alternatives, key=str))
     return tuple(self.alternatives[kind] for kind in kinds), kinds
 
   @classmethod
-  def tree_unflatten(cls, kinds: tuple[_Kind, ...], children: tuple[Any, ...]) -> "OneOf":
+  def tree_unflatten(cls, kinds: tuple[_Kind, ...], children: tuple[Value, ...]) -> "OneOf":
     return cls(dict(zip(kinds, children, strict=True)))
 
 
@@ -124,7 +126,7 @@ def kind_of(value: Value) -> _Kind:
   return (str(value.dtype), tuple(value.shape))
 
 
-def only(value: Value, kind: type[_Variant], dtype: np.dtype[Any] | None, what: str) -> _Variant:
+def only(value: Value, kind: type[_Variant], dtype: np.dtype | None, what: str) -> _Variant:
   """Returns `value` as a list or an optional.
 
   Args:
@@ -159,7 +161,7 @@ def chosen(value: OneOf, like: Value) -> Value:
   return found[0] if len(found) == 1 else value
 
 
-def as_held(value: Value, dtype: np.dtype[Any] | None, *, keep_known: bool = True) -> Value:
+def as_held(value: Value, dtype: np.dtype | None, *, keep_known: bool = True) -> Value:
   """Returns a value in the form stored in lists and optionals: an array, a `Constant`, a list or an optional.
 
   Args:
@@ -181,12 +183,12 @@ def released(value: Value) -> Value:
   return value.value if isinstance(value, Constant) else value
 
 
-def shapes_of(value: Value) -> Any:
+def shapes_of(value: Value) -> Structure:
   """Returns the structure of a value."""
   return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), value)
 
 
-def joined(first: Any, second: Any) -> Any:
+def joined(first: Structure, second: Structure) -> Structure:
   """Returns a structure that has room for values of either structure.
 
   Raises:
@@ -215,7 +217,7 @@ def joined(first: Any, second: Any) -> Any:
   return arrays[0]
 
 
-def conformed(value: Value, structure: Any) -> Value:
+def conformed(value: Value, structure: Structure) -> Value:
   """Converts `value` to `structure`, which is its structure joined with others."""
   if isinstance(structure, FlowGradient):
     capacity, *element = structure.buffer.shape
@@ -246,21 +248,21 @@ def _kind_of_elements(value: TensorList) -> _Kind | None:
   return (str(array_dtype(value.element_dtype)), shape)
 
 
-def array_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def array_dtype(dtype: np.dtype) -> np.dtype:
   """Returns JAX's dtype for a dtype; strings, which JAX does not have, keep theirs."""
   return dtype if dtype.kind == "O" else canonical_dtype(dtype)
 
 
-def _has_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
+def _has_dtype(value: Value, dtype: np.dtype) -> bool:
   return not isinstance(value, TensorList) or value.element_dtype == dtype
 
 
-def _has_float_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
+def _has_float_dtype(value: Value, dtype: np.dtype) -> bool:
   # A list of an array in another precision than the graph declares.
   return jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(value.element_dtype, jnp.floating)
 
 
-def array_structure(value: Any) -> Any:
+def array_structure(value: Structure) -> Structure:
   """Returns the structure of a stored value, with an array for a `Constant`."""
   if not isinstance(value, Constant):
     return value
@@ -269,16 +271,18 @@ def array_structure(value: Any) -> Any:
   return jax.ShapeDtypeStruct(value.value.shape, canonical_dtype(value.dtype))
 
 
-def _describe(value: Any) -> str:
+def _describe(value: Structure) -> str:
   return type(value).__name__ if is_variant(value) else f"an array of shape {kind_of(value)[1]} and {kind_of(value)[0]}"
 
 
-def _joined_alternatives(first: Mapping[Any, Any], second: Mapping[Any, Any], join: Any) -> dict[Any, Any]:
+def _joined_alternatives(
+  first: Mapping[_Kind, Structure], second: Mapping[_Kind, Structure], join: Any
+) -> dict[_Kind, Structure]:
   both = {key: join(first[key], second[key]) for key in first.keys() & second.keys()}
   return {**first, **second, **both}
 
 
-def _joined_components(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
+def _joined_components(first: tuple[Structure, ...], second: tuple[Structure, ...]) -> tuple[Structure, ...]:
   return tuple(joined(a, b) for a, b in zip(first, second, strict=True))
 
 
@@ -328,7 +332,7 @@ def _conformed_list(value: TensorList, structure: TensorList) -> TensorList:
   return dataclasses.replace(structure, buffer=fitted.buffer, length=length, peak=value.peak)
 
 
-def with_element(value: TensorList, element: Any) -> TensorList:
+def with_element(value: TensorList, element: Structure) -> TensorList:
   """Converts a list to elements of a structure with room for its own; zeros if it has no buffer."""
   if (value.buffer is None or value.capacity == 0) and isinstance(element, jax.ShapeDtypeStruct):
     # Not one element that is repeated: a list without elements takes no memory, however large these would be.
@@ -343,7 +347,7 @@ def with_element(value: TensorList, element: Any) -> TensorList:
   return dataclasses.replace(value, buffer=buffer)
 
 
-def _same(first: Any, second: Any) -> bool:
+def _same(first: Structure, second: Structure) -> bool:
   first_tree: object
   second_tree: object
   first_leaves, first_tree = jax.tree.flatten(first)
@@ -351,7 +355,7 @@ def _same(first: Any, second: Any) -> bool:
   return first_tree == second_tree and [leaf.shape for leaf in first_leaves] == [leaf.shape for leaf in second_leaves]
 
 
-def _blank(structure: Any) -> Value:
+def _blank(structure: Structure) -> Value:
   """Returns the value of an element that was never written: zeros, as in TensorFlow."""
   if isinstance(structure, OptionalValue):
     return _conformed_optional(OptionalValue({}, jnp.zeros(structure.has_value.shape, bool)), structure)
@@ -362,6 +366,6 @@ def _blank(structure: Any) -> Value:
   )
 
 
-def _never_read(structure: Any) -> Value:
+def _never_read(structure: Structure) -> Value:
   # Ones, since `vmap` runs both branches, and a logarithm or a quotient of zeros would make derivatives NaN.
   return jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), structure)

@@ -1,10 +1,11 @@
 """The fields of a live `jax.export.Exported`."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from graftax.xla_call_module import trees
 from graftax.xla_call_module.exported.fields import ExportedFields
@@ -12,7 +13,8 @@ from graftax.xla_call_module.signature import Leaf, SavedSharding, Signature
 
 __all__ = ["array_struct", "check_name", "read"]
 
-# Any in this module: abstract values and effects, whose classes are not public.
+# An abstract value: the class that JAX declares has no shape and no dtype.
+_Aval: TypeAlias = Any
 
 
 def read(exported: jax.export.Exported) -> ExportedFields:
@@ -45,12 +47,12 @@ def read(exported: jax.export.Exported) -> ExportedFields:
   )
 
 
-def _leaf(path: str, aval: Any) -> Leaf:
+def _leaf(path: str, aval: _Aval) -> Leaf:
   dtype = "float0" if aval.dtype == jax.dtypes.float0 else str(aval.dtype)
   return Leaf(path, tuple(dim if isinstance(dim, int) else str(dim) for dim in aval.shape), dtype, _sharding(aval))
 
 
-def _sharding(aval: Any) -> SavedSharding | None:
+def _sharding(aval: _Aval) -> SavedSharding | None:
   found = getattr(aval, "sharding", None)
   if found is None or not found.mesh.axis_names:
     return None
@@ -59,17 +61,17 @@ def _sharding(aval: Any) -> SavedSharding | None:
   return SavedSharding(axes, entries, found.memory_kind)
 
 
-def _key_words(avals: Iterable[Any]) -> dict[str, tuple[int, ...]]:
+def _key_words(avals: Iterable[_Aval]) -> dict[str, tuple[int, ...]]:
   """Returns the shape of the words of one random key, by the name of its dtype."""
   dtypes = {str(aval.dtype): aval.dtype for aval in avals if _is_key(aval.dtype)}
   return {name: array_struct(jax.ShapeDtypeStruct((), dtype)).shape for name, dtype in dtypes.items()}
 
 
-def _is_key(dtype: Any) -> bool:
+def _is_key(dtype: DTypeLike) -> bool:
   return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
 
 
-def array_struct(aval: Any) -> jax.ShapeDtypeStruct:
+def array_struct(aval: _Aval) -> jax.ShapeDtypeStruct:
   """Returns the array that represents an argument or a result in the module; its dimensions may be symbolic."""
   shape, dtype = aval.shape, aval.dtype
   if _is_key(dtype):
@@ -80,7 +82,7 @@ def array_struct(aval: Any) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
 
 
-def check_name(check: Any) -> str:
+def check_name(check: jax.export.DisabledSafetyCheck) -> str:
   """Returns the name of a disabled safety check: "platform", "shape_assertions" or "custom_call:NAME"."""
   target = check.is_custom_call()
   if target:

@@ -15,7 +15,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 
@@ -25,7 +25,8 @@ from graftax.xla_call_module.trees import Tree
 
 __all__ = ["SavedModule", "read", "write"]
 
-# Any in this module: what JSON can hold.
+# What a file of JSON holds, before anything of it is checked.
+_Json: TypeAlias = Any
 
 _FORMAT = 1
 _DATE = (2026, 1, 1, 0, 0, 0)  # of all entries, so that equal modules are equal files
@@ -107,7 +108,7 @@ def _refuse(value: object) -> Any:
   )
 
 
-def _signature_as_json(signature: Signature) -> dict[str, Any]:
+def _signature_as_json(signature: Signature) -> dict[str, _Json]:
   return {
     **{field.name: getattr(signature, field.name) for field in dataclasses.fields(signature)},
     "inputs": [_leaf_as_json(leaf) for leaf in signature.inputs],
@@ -117,13 +118,13 @@ def _signature_as_json(signature: Signature) -> dict[str, Any]:
   }
 
 
-def _leaf_as_json(leaf: Leaf) -> dict[str, Any]:
+def _leaf_as_json(leaf: Leaf) -> dict[str, _Json]:
   if not _is_readable(leaf.dtype):
     raise errors.UnsupportedModuleError(
       f"the module cannot be saved: {leaf.path} is {leaf.dtype}; expected an array or a random key of JAX's own"
       " implementations."
     )
-  found: dict[str, Any] = {"path": leaf.path, "shape": leaf.shape, "dtype": leaf.dtype, "is_donated": leaf.is_donated}
+  found: dict[str, _Json] = {"path": leaf.path, "shape": leaf.shape, "dtype": leaf.dtype, "is_donated": leaf.is_donated}
   if leaf.sharding is not None:
     sharding = leaf.sharding
     found["sharding"] = {
@@ -135,8 +136,8 @@ def _leaf_as_json(leaf: Leaf) -> dict[str, Any]:
   return found
 
 
-def _tree_as_json(tree: Tree) -> dict[str, Any]:
-  found: dict[str, Any] = {"kind": tree.kind}
+def _tree_as_json(tree: Tree) -> dict[str, _Json]:
+  found: dict[str, _Json] = {"kind": tree.kind}
   if tree.children:
     found["children"] = [_tree_as_json(child) for child in tree.children]
   if tree.kind == "dict":
@@ -219,7 +220,7 @@ class _Reader:
       raise errors.DecodeError(f"a saved module has no entry {name[:100]!r}; it has {sorted(self.names)[:10]}.")
     return self.archive.read(name)
 
-  def _json(self, name: str) -> Any:
+  def _json(self, name: str) -> _Json:
     data = self._bytes(name)
     try:
       return json.loads(data)
@@ -248,7 +249,7 @@ class _Reader:
       jax_version=found.value("jax_version", str, None),
     )
 
-  def _tree(self, value: Any, depth: int) -> Tree:
+  def _tree(self, value: _Json, depth: int) -> Tree:
     self._check_depth(depth)
     found = _Fields(value)
     kind = found.text("kind")
@@ -264,20 +265,20 @@ class _Reader:
     return Tree(kind, children, keys, found.text("name"), auxdata)  # type: ignore[arg-type]  # `kind` is one of _KINDS
 
 
-_REQUIRED: Any = object()
+_REQUIRED: _Json = object()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Fields:
   """An object of JSON whose members are compared with the expected types."""
 
-  members: Any
+  members: _Json
 
   def __post_init__(self) -> None:
     if not isinstance(self.members, dict):
       raise errors.DecodeError(f"a saved module has {str(self.members)[:100]!r} in the place of an object.")
 
-  def value(self, name: str, kind: type, default: Any = _REQUIRED) -> Any:
+  def value(self, name: str, kind: type, default: _Json = _REQUIRED) -> _Json:
     found = self.members.get(name)
     if found is None and default is not _REQUIRED:
       return default
@@ -288,7 +289,7 @@ class _Fields:
   def text(self, name: str) -> str:
     return str(self.value(name, str, ""))
 
-  def number(self, name: str, default: Any = _REQUIRED) -> int:
+  def number(self, name: str, default: _Json = _REQUIRED) -> int:
     return int(self.value(name, int, default))
 
   def texts(self, name: str) -> tuple[str, ...]:
@@ -298,19 +299,19 @@ class _Fields:
     return _natural(name, self.value(name, list, []))
 
 
-def _all(name: str, values: Sequence[Any], *kinds: type) -> Sequence[Any]:
+def _all(name: str, values: Sequence[_Json], *kinds: type) -> Sequence[_Json]:
   if any(type(value) not in kinds for value in values):
     raise errors.DecodeError(f"{name!r} of a saved module is {str(values)[:100]}; expected {kinds[0].__name__}s.")
   return values
 
 
-def _natural(name: str, values: Sequence[Any]) -> tuple[int, ...]:
+def _natural(name: str, values: Sequence[_Json]) -> tuple[int, ...]:
   if any(value < 0 for value in _all(name, values, int)):
     raise errors.DecodeError(f"{name!r} of a saved module is {str(values)[:100]}; expected numbers of at least 0.")
   return tuple(values)
 
 
-def _pair(entry: Any) -> tuple[int, int]:
+def _pair(entry: _Json) -> tuple[int, int]:
   if not isinstance(entry, list) or len(entry) != 2:
     raise errors.DecodeError(f"a dimension argument of a saved module is {str(entry)[:100]!r}; expected two numbers.")
   first, second = _natural("dim_args", entry)
@@ -321,7 +322,7 @@ def _decoded(text: str) -> bytes:
   return base64.b64decode(text, validate=True)
 
 
-def _leaf(value: Any) -> Leaf:
+def _leaf(value: _Json) -> Leaf:
   found = _Fields(value)
   dtype = found.text("dtype")
   if not _is_readable(dtype):
