@@ -109,6 +109,7 @@ ROOMS = {
     ],
     "jax_functions": [
         ":harness",
+        ":roundtrip_cases",
         "@pypi//jax",
         "@pypi//ml-dtypes",
         "@pypi//numpy",

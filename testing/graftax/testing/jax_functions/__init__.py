@@ -5,5 +5,6 @@
 - `networks`: small networks, as users of TF.js have them: functions of parameters and a batch.
 - `functions`: the functions, one module for each kind.
 
-`graftax.testing.roundtrip_cases` has those that are exported and lifted again, which benchmarks call, too.
+`graftax.testing.roundtrip_cases` has those that are exported and lifted again, which benchmarks call, too. A function
+that is in both is written there.
 """

@@ -8,9 +8,14 @@ import jax
 import ml_dtypes
 import numpy as np
 
-__all__ = ["Case", "arguments", "bf16", "c64", "c128", "f32", "f64", "needs_x64"]
+from graftax.testing import roundtrip_cases
+
+__all__ = ["SHARED", "Case", "arguments", "bf16", "c64", "c128", "f32", "f64", "needs_x64"]
 
 # `Any` in this module is a nested structure of arrays, or the function that takes it.
+
+SHARED = {case.name: case.function for case in roundtrip_cases.CASES}
+"""Functions that are also exported and lifted again, with arguments of their own there."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

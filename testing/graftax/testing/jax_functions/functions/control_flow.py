@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graftax.testing.jax_functions.case import Case, f32
+from graftax.testing.jax_functions.case import SHARED, Case, f32
 
 # `Any` in this module is an array, or a tuple of arrays.
 
@@ -82,7 +82,7 @@ CASES = (
     (np.bool_(False), f32(3, 4)),
     (None, "b, _"),
   ),
-  Case("switch", lambda x, i: lax.switch(i, [jnp.sin, jnp.cos, jnp.tanh], x), (f32(3, 4), np.int32(7)), ("b, _", None)),
+  Case("switch", SHARED["switch"], (f32(3, 4), np.int32(7)), ("b, _", None)),
   Case("vmapped_cond", jax.vmap(lambda r: lax.cond(r.sum() > 0, jnp.sin, jnp.cos, r)), _X, _B),
   Case("scan", lambda x: lax.scan(lambda c, a: (c * 0.9 + jnp.sin(a), c), jnp.zeros(x.shape[0]), x.T), _X, _B),
   Case("scan_of_batch", lambda x: lax.scan(lambda c, a: (c * 0.9 + jnp.sin(a), c), jnp.zeros(4), x), _X, _B),
@@ -92,7 +92,7 @@ CASES = (
   Case(
     "scan_with_carry_of_integers", lambda x: lax.scan(lambda c, a: ((c[0] + 1, c[1] * a), c[0]), (0, 1.0), x[0]), _X, _B
   ),
-  Case("fori_loop", lambda x: lax.fori_loop(0, 5, lambda i, c: c + jnp.sin(c) * i, x), _X, _B),
+  Case("fori_loop", SHARED["fori_loop"], _X, _B),
   Case("fori_dynamic", _fori, (f32(3, 4), np.int32(4)), ("b, _", None), oracle=_fori_unrolled),
   Case("fori_of_batch", lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c + x[i], jnp.zeros(4)), _X, _B),
   Case("while_loop", _while, _X, _B, oracle=_while_unrolled),
@@ -105,9 +105,9 @@ CASES = (
     ),
     (np.int32(27),),
   ),
-  Case("map", lambda x: lax.map(lambda row: jnp.sort(row) * row.sum(), x), _X, _B),
+  Case("map", SHARED["map"], _X, _B),
   Case("map_batched", lambda x: lax.map(lambda r: r * 2, x, batch_size=2), (f32(5, 2),)),
-  Case("vmapped_scan", jax.vmap(lambda x: lax.scan(lambda c, a: (c + a, c * a), 0.0, x)[1]), _X, _B),
+  Case("vmapped_scan", SHARED["vmapped_scan"], _X, _B),
   Case("custom_root", _newton, _X, _B, low=0.5, high=2.0),
   Case("python_branches", lambda x: x * 2 if x.shape[1] == 4 else x, _X, _B),
 )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jax import lax
 
-from graftax.testing.jax_functions.case import Case, c64, c128, f32, f64
+from graftax.testing.jax_functions.case import SHARED, Case, c64, c128, f32, f64
 
 # `Any` in this module is an array, or a tuple of arrays.
 
@@ -82,7 +82,7 @@ def _decompositions() -> tuple[Case, ...]:
 CASES = (
   Case("dot", lambda x, y: jnp.dot(x, y) + x @ y, (f32(3, 4), f32(4, 2)), ("b, _", None)),
   Case("einsum", lambda x: jnp.einsum("ij,kj->ik", x, x) @ x, _M, _B),
-  Case("batched_dot", lambda x: jnp.einsum("bij,bjk->bik", x, x), _S, _B),
+  Case("batched_dot", SHARED["batched_dot"], _S, _B),
   Case("tensordot_outer", lambda x: jnp.tensordot(x, x, 1) + jnp.outer(x[0, 0], x[0, 1]).sum(), (f32(3, 3, 3),)),
   Case("precision_highest", lambda x: jnp.matmul(x, x.T, precision="highest"), _M, _B),
   Case("integer_dot", lambda x: (x * 9).astype("int32") @ (x * 7).astype("int32").T, _M, _B, gradient=False),
@@ -132,7 +132,7 @@ CASES = (
   ),
   Case("nuclear_norm", lambda x: jnp.linalg.norm(_well(x), "nuc") + jnp.linalg.norm(_well(x), 2), (f32(3, 3),)),
   Case("polar", lambda x: jsl.polar(_well(x)), (f32(3, 3),), gradient=False),
-  Case("tridiagonal_solve", lambda d, b: lax.linalg.tridiagonal_solve(d, d + 4, d, b[:, None]), (f32(6), f32(6))),
+  Case("tridiagonal_solve", SHARED["tridiagonal_solve"], (f32(6), f32(6))),
   Case("block_diag_toeplitz", lambda x: jsl.block_diag(x, x.T) + jsl.toeplitz(jnp.arange(7.0)), _M),
   Case("funm_like", lambda x: jsl.expm_frechet(x, x, compute_expm=False), (f32(3, 3),), gradient=False),
   Case("eig", jnp.linalg.eig, (f32(3, 3),), invariants=_eig_parts, refusal="may", gradient=False),

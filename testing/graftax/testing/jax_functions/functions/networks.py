@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, nn
 
-from graftax.testing.jax_functions.case import Case, bf16, f32
+from graftax.testing.jax_functions.case import SHARED, Case, bf16, f32
 
 # `Any` in this module is an array, or a nested structure of arrays.
 
@@ -18,15 +18,6 @@ _B = ("b, ...", None)
 
 def _conv(strides: tuple[int, ...], padding: str, **settings: Any) -> Any:
   return lambda x, k: lax.conv_general_dilated(x, k, strides, padding, dimension_numbers=_NHWC, **settings)
-
-
-def _batch_norm(x: Any, scale: Any) -> Any:
-  mean = x.mean(0)
-  return (x - mean) * lax.rsqrt(((x - mean) ** 2).mean(0) + 1e-3) * scale
-
-
-def _layer_norm(x: Any, scale: Any) -> Any:
-  return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale
 
 
 def _mlp(x: Any, params: Any) -> Any:
@@ -69,11 +60,6 @@ def _lstm(x: Any, w: Any, u: Any) -> Any:
 
   start = jnp.zeros((x.shape[0], u.shape[0]))
   return lax.scan(cell, (start, start), jnp.swapaxes(x, 0, 1))[1]
-
-
-def _sgd_step(w: Any, x: Any, y: Any) -> Any:
-  loss, gradient = jax.value_and_grad(lambda p: jnp.mean((jnp.tanh(x @ p) - y) ** 2))(w)
-  return w - 0.1 * gradient, loss
 
 
 def _cross_entropy(logits: Any, labels: Any) -> Any:
@@ -127,22 +113,17 @@ CASES = (
     low=0.1,
     high=0.9,
   ),
-  Case("batch_norm", _batch_norm, (f32(6, 4), f32(4)), _B),
-  Case("layer_norm", _layer_norm, (f32(3, 8), f32(8)), _B),
+  Case("batch_norm", SHARED["batch_norm"], (f32(6, 4), f32(4)), _B),
+  Case("layer_norm", SHARED["layer_norm"], (f32(3, 8), f32(8)), _B),
   Case("mlp", _mlp, (f32(3, 4), {"w": f32(4, 8), "b": f32(8), "v": f32(8, 2)}), ("b, _", None)),
   Case("attention", _attention, (f32(2, 4, 3), f32(2, 5, 3), f32(2, 5, 2)), ("b, q, _", "b, k, _", "b, k, _")),
   Case("causal_attention", _causal_attention, (f32(2, 4, 3), f32(3, 9)), ("b, t, _", None)),
   Case("dot_product_attention", _dot_product_attention, (f32(2, 4, 2, 3), f32(2, 4, 2, 3)), ("b, ...", "b, ...")),
   Case("rotary_embedding", _rotary, (f32(2, 5, 4),), ("b, t, _",)),
   Case("lstm", _lstm, (f32(2, 5, 3), f32(3, 16), f32(4, 16)), ("b, ...", None, None)),
-  Case("sgd_step", _sgd_step, (f32(3, 2), f32(5, 3), f32(5, 2)), (None, "b, _", "b, _")),
+  Case("sgd_step", SHARED["sgd_step"], (f32(3, 2), f32(5, 3), f32(5, 2)), (None, "b, _", "b, _")),
   Case("cross_entropy", _cross_entropy, (f32(3, 4), np.array([0, 3, 1], np.int32)), ("b, _", "b")),
   Case("mixture_of_experts", _mixture, (f32(3, 5), f32(5, 4)), _B),
-  Case(
-    "ragged_dot",
-    lambda x, y: lax.ragged_dot(x, y, jnp.array([2, 4], np.int32)),
-    (f32(6, 4), f32(2, 4, 3)),
-    gradient=False,
-  ),
+  Case("ragged_dot", SHARED["ragged_dot"], (f32(6, 4), f32(2, 4, 3)), gradient=False),
   Case("mixed_precision", lambda x, y: (x @ y).astype(np.float32), (bf16(3, 4), bf16(4, 5)), _B),
 )
