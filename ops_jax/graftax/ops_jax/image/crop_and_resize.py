@@ -19,14 +19,16 @@ def _positions(start: Array, end: Array, crop_size: int, image_size: Any) -> tup
   last = jnp.asarray(image_size - 1, jnp.float32)
   if crop_size > 1:
     # Rounded like TensorFlow, step by step, since the last position of a box that ends at the image's edge could
-    # otherwise be outside. XLA would replace a division by a scalar by a product with its inverse, and fuse the product
-    # with the sum; the maximum, which changes no finite number, separates them.
+    # otherwise be outside. XLA would replace a division by a scalar by a product with its inverse, and fuse a product
+    # with the sum; the maximum, which changes no finite number, separates them. XLA may compute a position several
+    # times: if only some were fused, the position could be 6 and its floor 5.
+    smallest = float(np.finfo(np.float32).min)
     intervals = jax.lax.optimization_barrier(jnp.full_like(start, crop_size - 1))
     step = (end - start) * last / intervals
     distance = jnp.arange(crop_size, dtype=jnp.float32) * step[:, None]
-    position = (start * last)[:, None] + jnp.maximum(distance, jnp.finfo(np.float32).min)
+    position = jnp.maximum(start * last, smallest)[:, None] + jnp.maximum(distance, smallest)
   else:
-    position = (0.5 * (start + end) * last)[:, None]
+    position = jnp.multiply(0.5 * (start + end), last)[:, None]
   return position, (position >= 0) & (position <= last)
 
 

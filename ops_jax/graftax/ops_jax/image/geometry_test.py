@@ -66,6 +66,18 @@ def test_the_last_position_of_a_whole_image_is_inside(image_size, crop_size):
   check_raw_op("CropAndResize", inputs, {"extrapolation_value": 7.0}, vmap=["image"])
 
 
+def test_positions_on_pixels_are_the_same_under_jit():
+  import tensorflow as tf
+
+  rng = np.random.default_rng(0)
+  image = rng.normal(size=(1, 16, 24, 2)).astype(np.float32)
+  boxes = np.round(rng.uniform(-0.2, 1.2, (400, 4)), 1).astype(np.float32)
+  box_ind = np.zeros(400, np.int32)
+  crops = jax.jit(lambda *inputs: crop_and_resize(*inputs, (13, 9)))(image, boxes, box_ind)
+  expected = tf.image.crop_and_resize(image, boxes, box_ind, (13, 9)).numpy()
+  np.testing.assert_allclose(crops, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_crop_gradient_ops():
   grads = _RNG.normal(size=(5, 3, 4, 2)).astype(np.float32)
   for method in ("bilinear", "nearest"):
