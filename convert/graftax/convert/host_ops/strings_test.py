@@ -38,6 +38,8 @@ def check(function, *args):
     theirs = np.asarray(theirs.numpy(), object if theirs.dtype == tf.string else None)
     assert theirs.dtype == ours.dtype
     np.testing.assert_array_equal(ours, theirs)
+    if ours.dtype == object:
+      assert {type(item) for item in ours.reshape(-1).tolist()} <= {bytes}
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def _stacked(items: Sequence[np.ndarray], dtype: DType) -> np.ndarray:
       raise InvalidInputError(
         f"TensorListStack: item {row} has shape {item.shape}; expected {items[0].shape}, that of item 0."
       )
-    stacked[row] = item
+    stacked[row, ...] = item  # without the ellipsis, an array of dtype object keeps scalars as arrays
   return stacked
 
 
