@@ -51,16 +51,6 @@ def _int(draw: Draw, dtype: type = np.int64) -> Any:
 Row = tuple[str, Callable[[Draw, Any], list[str]], Mapping[str, Any], DType]
 
 
-def _vector(nodes: Any, name: str, values: list[Any], dtype: type = np.int64) -> str:
-  const(nodes, name, np.array(values, dtype))
-  return name
-
-
-def _scalar(nodes: Any, name: str, value: Any) -> str:
-  const(nodes, name, value)
-  return name
-
-
 def _sized(row: Row, draw: Draw, box: Box) -> Attempt:
   op, inputs, attrs, dtype = row
   made = _start()
@@ -73,160 +63,131 @@ def _sized(row: Row, draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-def _fill(draw: Draw, nodes: Any) -> list[str]:
-  return [_vector(nodes, "dims", [_int(draw), draw.pick(1, 1 << 20)]), _scalar(nodes, "value", np.float32(1))]
+def _of(inputs: Callable[[Draw], Mapping[str, Any]]) -> Callable[[Draw, Any], list[str]]:
+  """Returns what adds constants by name and returns the names; None is a node that is there already."""
+
+  def build(draw: Draw, nodes: Any) -> list[str]:
+    values = inputs(draw)
+    for name, value in values.items():
+      if value is not None:
+        const(nodes, name, np.array(value) if isinstance(value, list) else value)
+    return list(values)
+
+  return build
 
 
 def _range(draw: Draw, nodes: Any) -> list[str]:
   delta = draw.pick(np.int64(1), np.int64(0), np.int64(-1), np.int64(1 << 40))
-  return [_scalar(nodes, "from", np.int64(0)), _scalar(nodes, "to", _int(draw)), _scalar(nodes, "delta", delta)]
+  return _of(lambda d: {"from": np.int64(0), "to": _int(d), "delta": delta})(draw, nodes)
 
 
 def _float_range(draw: Draw, nodes: Any) -> list[str]:
   delta = draw.pick(np.float32(1), np.float32(1e-30), np.float32("nan"), np.float32("inf"), np.float32(0))
   end = draw.pick(np.float32(3), np.float32(1e30), np.float32("inf"), np.float32("nan"))
-  return [_scalar(nodes, "from", np.float32(0)), _scalar(nodes, "to", end), _scalar(nodes, "delta", delta)]
-
-
-def _of_x(name: str) -> Callable[[Draw, Any], list[str]]:
-  def inputs(draw: Draw, nodes: Any) -> list[str]:
-    return ["x", _vector(nodes, name, [_int(draw)])]
-
-  return inputs
-
-
-def _pad(draw: Draw, nodes: Any) -> list[str]:
-  return ["x", _vector(nodes, "paddings", [[_int(draw), draw.pick(0, 1 << 30, -1)]])]
-
-
-def _bincount(draw: Draw, nodes: Any) -> list[str]:
-  values = _vector(nodes, "values", [1, 2, draw.pick(3, (1 << 31) - 1, -1)], np.int32)
-  return [values, _scalar(nodes, "n", _int(draw, np.int32)), _scalar(nodes, "weights", np.zeros(0, np.float32))]
-
-
-def _where(draw: Draw, nodes: Any) -> list[str]:
-  const(nodes, "dims", np.array([draw.pick(3, 1 << 14, 1 << 31), draw.pick(3, 1 << 14)]))
-  const(nodes, "true", np.bool_(True))
-  add(nodes, "filled", "Fill", "dims", "true", T=_B, index_type=_L)
-  return ["filled"]
-
-
-def _resize(draw: Draw, nodes: Any) -> list[str]:
-  const(nodes, "image", np.ones((1, 2, 2, 1), np.float32))
-  return ["image", _vector(nodes, "size", [_int(draw, np.int32), draw.pick(3, 1 << 30)], np.int32)]
-
-
-def _sparse_to_dense(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", [[0, 0], [1, draw.pick(1, 1 << 40, -1)]])
-  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick(2, 1 << 30)])
-  return [indices, shape, _vector(nodes, "values", [1, 2], np.float32), _scalar(nodes, "default", np.float32(0))]
-
-
-def _scatter_nd(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", [[0], [draw.pick(1, 1 << 40, -1)]])
-  return [indices, "x", _vector(nodes, "shape_of_it", [_int(draw)])]
-
-
-def _fill_empty_rows(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", [[0, 0], [draw.pick(1, 1 << 40, -1), 0]])
-  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick(2, 1 << 30)])
-  return [indices, _vector(nodes, "values", [1, 2], np.float32), shape, _scalar(nodes, "default", np.float32(0))]
-
-
-def _random(draw: Draw, nodes: Any) -> list[str]:
-  return [
-    _vector(nodes, "dims", [_int(draw), draw.pick(1, 1 << 20)]),
-    _vector(nodes, "seed", [1, 2][: draw.pick(2, 1, 0)]),
-  ]
-
-
-def _ragged_range(draw: Draw, nodes: Any) -> list[str]:
-  ends = [_int(draw), draw.pick(3, 1 << 40)]
-  return [
-    _vector(nodes, "starts", [0, 0]),
-    _vector(nodes, "ends", ends),
-    _vector(nodes, "steps", [1, draw.pick(1, 0, -1)]),
-  ]
-
-
-def _one_hot(draw: Draw, nodes: Any) -> list[str]:
-  indices = _vector(nodes, "indices", list(range(draw.pick(3, 1000))), np.int32)
-  return [
-    indices,
-    _scalar(nodes, "n", _int(draw, np.int32)),
-    _scalar(nodes, "on", np.float32(1)),
-    _scalar(nodes, "off", np.float32(0)),
-  ]
-
-
-def _lin_space(draw: Draw, nodes: Any) -> list[str]:
-  return [_scalar(nodes, "from", np.float32(0)), _scalar(nodes, "to", np.float32(1)), _scalar(nodes, "n", _int(draw))]
+  return _of(lambda d: {"from": np.float32(0), "to": end, "delta": delta})(draw, nodes)
 
 
 def _diagonal(draw: Draw, nodes: Any) -> list[str]:
-  sizes = [_scalar(nodes, name, _int(draw, np.int32)) for name in ("rows", "columns")]
-  return ["x", _scalar(nodes, "k", _int(draw, np.int32)), *sizes, _scalar(nodes, "padding", np.float32(0))]
+  sizes = {name: _int(draw, np.int32) for name in ("rows", "columns")}
+  return _of(lambda d: {"x": None, "k": _int(d, np.int32), **sizes, "padding": np.float32(0)})(draw, nodes)
 
 
-def _unsorted_segments(draw: Draw, nodes: Any) -> list[str]:
-  return [
-    "x",
-    _vector(nodes, "ids", [0, draw.pick(1, -1, 1 << 30)], np.int32),
-    _scalar(nodes, "n", _int(draw, np.int32)),
-  ]
+def _where(draw: Draw, nodes: Any) -> list[str]:
+  sizes = _of(lambda d: {"dims": [d.pick(3, 1 << 14, 1 << 31), d.pick(3, 1 << 14)], "true": np.bool_(True)})
+  add(nodes, "filled", "Fill", *sizes(draw, nodes), T=_B, index_type=_L)
+  return ["filled"]
 
 
 def _list_reserve(draw: Draw, nodes: Any) -> list[str]:
-  shape = _vector(nodes, "element_shape", [draw.pick(2, -1, 1 << 30)], np.int32)
-  add(
-    nodes,
-    "list",
-    "TensorListReserve",
-    shape,
-    _scalar(nodes, "n", _int(draw, np.int32)),
-    element_dtype=_F,
-    shape_type=_I,
-  )
-  return ["list", shape]
-
-
-def _batch_to_space(draw: Draw, nodes: Any) -> list[str]:
-  blocks = _vector(nodes, "blocks", [_int(draw, np.int32)], np.int32)
-  return ["x", blocks, _vector(nodes, "crops", [[0, draw.pick(0, -1, 1 << 30)]], np.int32)]
-
-
-def _convolution_gradient(draw: Draw, nodes: Any) -> list[str]:
-  sizes = _vector(nodes, "sizes", [1, _int(draw, np.int32), draw.pick(2, 1 << 20), 1], np.int32)
-  const(nodes, "filter", np.ones((1, 1, 1, 1), np.float32))
-  const(nodes, "gradient", np.ones((1, 2, 2, 1), np.float32))
-  return [sizes, "filter", "gradient"]
-
-
-def _ragged_to_dense(draw: Draw, nodes: Any) -> list[str]:
-  shape = _vector(nodes, "shape_of_it", [_int(draw), draw.pick(-1, 1 << 30)])
-  splits = _vector(nodes, "splits", [0, 1, draw.pick(2, 1 << 40, -1)])
-  return [shape, "x", _scalar(nodes, "default", np.float32(0)), splits]
-
-
-def _histogram(draw: Draw, nodes: Any) -> list[str]:
-  return ["x", _vector(nodes, "limits", [0, 1], np.float32), _scalar(nodes, "n", _int(draw, np.int32))]
+  sizes = _of(lambda d: {"element_shape": np.array([d.pick(2, -1, 1 << 30)], np.int32), "n": _int(d, np.int32)})
+  add(nodes, "list", "TensorListReserve", *sizes(draw, nodes), element_dtype=_F, shape_type=_I)
+  return ["list", "element_shape"]
 
 
 def _sequence_mask(draw: Draw, nodes: Any) -> list[str]:
-  row = _range(draw, nodes)
-  add(nodes, "row", "Range", *row, Tidx=_L)
-  add(nodes, "column", "ExpandDims", "row", _scalar(nodes, "axis", np.int32(1)), T=_L, Tdim=_I)
+  add(nodes, "row", "Range", *_range(draw, nodes), Tidx=_L)
+  const(nodes, "axis", np.int32(1))
+  add(nodes, "column", "ExpandDims", "row", "axis", T=_L, Tdim=_I)
   return ["row", "column"]
 
 
+_dims = _of(lambda d: {"x": None, "dims": [_int(d)]})
+_pad = _of(lambda d: {"x": None, "paddings": [[_int(d), d.pick(0, 1 << 30, -1)]]})
+_bincount = _of(
+  lambda d: {
+    "values": np.array([1, 2, d.pick(3, (1 << 31) - 1, -1)], np.int32),
+    "n": _int(d, np.int32),
+    "weights": np.zeros(0, np.float32),
+  }
+)
+_resize = _of(
+  lambda d: {
+    "image": np.ones((1, 2, 2, 1), np.float32),
+    "size": np.array([_int(d, np.int32), d.pick(3, 1 << 30)], np.int32),
+  }
+)
+_sparse_to_dense = _of(
+  lambda d: {
+    "indices": [[0, 0], [1, d.pick(1, 1 << 40, -1)]],
+    "shape_of_it": [_int(d), d.pick(2, 1 << 30)],
+    "values": np.array([1, 2], np.float32),
+    "default": np.float32(0),
+  }
+)
+_fill_empty_rows = _of(
+  lambda d: {
+    "indices": [[0, 0], [d.pick(1, 1 << 40, -1), 0]],
+    "values": np.array([1, 2], np.float32),
+    "shape_of_it": [_int(d), d.pick(2, 1 << 30)],
+    "default": np.float32(0),
+  }
+)
+_random = _of(lambda d: {"dims": [_int(d), d.pick(1, 1 << 20)], "seed": np.array([1, 2][: d.pick(2, 1, 0)], np.int64)})
+_ragged_range = _of(lambda d: {"starts": [0, 0], "ends": [_int(d), d.pick(3, 1 << 40)], "steps": [1, d.pick(1, 0, -1)]})
+_one_hot = _of(
+  lambda d: {
+    "indices": np.arange(d.pick(3, 1000), dtype=np.int32),
+    "n": _int(d, np.int32),
+    "on": np.float32(1),
+    "off": np.float32(0),
+  }
+)
+_convolution_gradient = _of(
+  lambda d: {
+    "sizes": np.array([1, _int(d, np.int32), d.pick(2, 1 << 20), 1], np.int32),
+    "filter": np.ones((1, 1, 1, 1), np.float32),
+    "gradient": np.ones((1, 2, 2, 1), np.float32),
+  }
+)
+_ragged_to_dense = _of(
+  lambda d: {
+    "shape_of_it": [_int(d), d.pick(-1, 1 << 30)],
+    "x": None,
+    "default": np.float32(0),
+    "splits": [0, 1, d.pick(2, 1 << 40, -1)],
+  }
+)
+_fill = _of(lambda d: {"dims": [_int(d), d.pick(1, 1 << 20)], "value": np.float32(1)})
+_tile = _of(lambda d: {"x": None, "multiples": [_int(d)]})
+_scatter_nd = _of(lambda d: {"indices": [[0], [d.pick(1, 1 << 40, -1)]], "x": None, "shape_of_it": [_int(d)]})
+_lin_space = _of(lambda d: {"from": np.float32(0), "to": np.float32(1), "n": _int(d)})
+_segments = _of(lambda d: {"x": None, "ids": np.array([0, d.pick(1, -1, 1 << 30)], np.int32), "n": _int(d, np.int32)})
+_batch_to_space = _of(
+  lambda d: {
+    "x": None,
+    "blocks": np.array([_int(d, np.int32)], np.int32),
+    "crops": np.array([[0, d.pick(0, -1, 1 << 30)]], np.int32),
+  }
+)
+_histogram = _of(lambda d: {"x": None, "limits": np.array([0, 1], np.float32), "n": _int(d, np.int32)})
 _T: dict[str, Any] = {"T": _F}
 _SIZED: dict[str, Row] = {
   "fill": ("Fill", _fill, {"T": _F, "index_type": _L}, _F),
   "range": ("Range", _range, {"Tidx": _L}, _L),
   "range_of_floats": ("Range", _float_range, {"Tidx": _F}, _F),
-  "tile": ("Tile", _of_x("multiples"), {"T": _F, "Tmultiples": _L}, _F),
-  "broadcast": ("BroadcastTo", _of_x("dims"), {"T": _F, "Tidx": _L}, _F),
-  "reshape": ("Reshape", _of_x("dims"), {"T": _F, "Tshape": _L}, _F),
+  "tile": ("Tile", _tile, {"T": _F, "Tmultiples": _L}, _F),
+  "broadcast": ("BroadcastTo", _dims, {"T": _F, "Tidx": _L}, _F),
+  "reshape": ("Reshape", _dims, {"T": _F, "Tshape": _L}, _F),
   "pad": ("Pad", _pad, {"T": _F, "Tpaddings": _L}, _F),
   "mirror_pad": ("MirrorPad", _pad, {"T": _F, "Tpaddings": _L, "mode": b"SYMMETRIC"}, _F),
   "bincount": ("Bincount", _bincount, {"T": _F}, _F),
@@ -247,7 +208,7 @@ _SIZED: dict[str, Row] = {
   "one_hot": ("OneHot", _one_hot, {"T": _F, "TI": _I, "axis": -1}, _F),
   "lin_space": ("LinSpace", _lin_space, {"T": _F, "Tidx": _L}, _F),
   "matrix_diag": ("MatrixDiagV2", _diagonal, _T, _F),
-  "unsorted_segment_sum": ("UnsortedSegmentSum", _unsorted_segments, {"T": _F, "Tindices": _I, "Tnumsegments": _I}, _F),
+  "unsorted_segment_sum": ("UnsortedSegmentSum", _segments, {"T": _F, "Tindices": _I, "Tnumsegments": _I}, _F),
   "tensor_list": ("TensorListStack", _list_reserve, {"element_dtype": _F, "num_elements": -1}, _F),
   "batch_to_space": ("BatchToSpaceND", _batch_to_space, {"T": _F, "Tblock_shape": _I, "Tcrops": _I}, _F),
   "convolution_gradient": (
@@ -515,10 +476,10 @@ def splits(draw: Draw, box: Box) -> Attempt:
 
 def slices(draw: Draw, box: Box) -> Attempt:
   made = _start()
-  names = [
-    _vector(made.node, name, [draw.pick(0, 1, -1, 2, 1 << 40, -(1 << 62)) for _ in range(draw.pick(1, 1, 2, 33))])
-    for name in ("begin", "end", "strides")
-  ]
+  names = ("begin", "end", "strides")
+  for name in names:
+    values = [draw.pick(0, 1, -1, 2, 1 << 40, -(1 << 62)) for _ in range(draw.pick(1, 1, 2, 33))]
+    const(made.node, name, np.array(values))
   masks = {
     f"{name}_mask": draw.pick(0, 1, -1, 1 << 40) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
   }
