@@ -12,7 +12,7 @@ from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.unicode import decode_replacing
 from graftax.convert.host_ops.values import NO_BUDGET, as_strings, map_strings, num_bytes, scalar_string, string_array
 from graftax.graphdef_ir import Budget
-from graftax.ops_jax import InvalidInputError
+from graftax.ops_jax import InvalidInputError, lowering
 
 __all__ = [
   "as_string",
@@ -467,20 +467,22 @@ def string_format(
   summarize: int = 3,
   budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
-  """Returns the template with scalars in place of the placeholders.
+  """Returns the template with the values, as TensorFlow prints them, in place of the placeholders.
 
   Raises:
-    InvalidInputError: a value is not a scalar (TensorFlow's summaries of arrays are not implemented), or the template
-      has more or fewer placeholders than there are values.
+    InvalidInputError: the template has more or fewer placeholders than there are values.
     LimitExceededError: the text is too long.
   """
-  del summarize
-  parts = template.split(placeholder) if placeholder else [template]
-  if len(parts) != len(inputs) + 1:
-    raise InvalidInputError(f"StringFormat: {len(parts) - 1} placeholders for {len(inputs)} values in {template!r}.")
-  if any(np.ndim(value) for value in inputs):
-    raise InvalidInputError("StringFormat: an input is an array; expected scalars.")
-  texts = [scalar_string(value if value.dtype == object else as_string(value), "StringFormat") for value in inputs]
-  budget.check_text(len(template) + sum(map(len, texts)), "StringFormat")
-  joined = b"".join(text for pair in zip(parts, [*texts, b""], strict=True) for text in pair)
-  return as_strings(joined)
+  num_placeholders = template.count(placeholder) if placeholder else 0
+  if num_placeholders != len(inputs):
+    raise InvalidInputError(f"StringFormat: {num_placeholders} placeholders for {len(inputs)} values in {template!r}.")
+  if not inputs:
+    return as_strings(template)
+  # An element that is a number takes 24 characters at most.
+  size = sum(num_bytes(value) if value.dtype == object else 24 * np.size(value) for value in inputs)
+  budget.check_text(len(template) + size, "StringFormat")
+  formatted = lowering("StringFormat")
+  assert formatted is not None, "internal: StringFormat has no lowering"
+  texts = (text.decode(errors="surrogateescape") for text in (template, placeholder))
+  attrs = dict(zip(("template", "placeholder"), texts, strict=True))
+  return as_strings(formatted.function([np.asarray(value) for value in inputs], **attrs, summarize=summarize))

@@ -123,6 +123,16 @@ def test_numbers_as_text(options):
     check(lambda x: tf.strings.as_string(x, **options), tf.constant([0, -5, 2**62], tf.int64))
 
 
+@pytest.mark.parametrize("summarize", [2, -1])
+def test_text_with_values(summarize):
+  check(lambda x: tf.strings.format("{} \xff", x, summarize=summarize), tf.constant(1.5))
+  check(lambda x: tf.strings.format("{} of {}", (x, x[0] > 2), summarize=summarize), FLOATS)
+  check(
+    lambda x: tf.strings.format("{}{}", (x, x[0]), summarize=summarize),
+    tf.constant([b'a "b"', b"\xff\n", b"", b"'", b"\\"]),
+  )
+
+
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.int32, tf.int64])
 @pytest.mark.parametrize(
   "text", ["5", " -7 ", "2147483648", "1.5", ".5", "", "abc", "1_0", "+3", "0x10", "1e3", "-Inf", "1e400", "16777217"]

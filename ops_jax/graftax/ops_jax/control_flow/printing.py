@@ -18,6 +18,9 @@ from graftax.ops_jax._core.values import Array, Value, is_known, is_symbolic, ma
 
 __all__ = ["FormattedText", "print_", "print_v2", "string_format"]
 
+# Control characters that have no escape of their own are octal numbers.
+_ESCAPES = {code: f"\\{code:03o}" for code in (*range(32), 127)}
+_ESCAPES |= str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "'": r"\'", "\\": r"\\"})
 _LOG_LEVELS = {"log(info)": logging.INFO, "log(warning)": logging.WARNING, "log(error)": logging.ERROR}
 
 
@@ -68,9 +71,14 @@ def string_format(
   Returns:
     A known string scalar, or a `FormattedText` if an input is traced; that can only be printed.
   """
-  values = tuple(materialize(v) if is_symbolic(v) else v for v in inputs)
+  values = tuple(_concrete(materialize(v) if is_symbolic(v) else v) for v in inputs)
   text = FormattedText(template, placeholder, values, summarize)
-  return text if text.traced_inputs() else np.array(text.render().encode(), object)
+  return text if text.traced_inputs() else np.array(text.render().encode(errors="surrogateescape"), object)
+
+
+def _concrete(value: Value) -> Value:
+  """Returns an array that JAX has computed as a known one, and other values unchanged."""
+  return np.asarray(value) if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) else value
 
 
 @register("PrintV2")
@@ -93,7 +101,11 @@ def print_v2(input: np.ndarray | FormattedText, *, output_stream: str = "stderr"
     raise UnsupportedAttrError(
       f"PrintV2: output_stream={output_stream!r} is not supported; expected 'stderr', 'stdout' or {[*_LOG_LEVELS]!r}."
     )
-  text = input if isinstance(input, FormattedText) else FormattedText(np.asarray(input).item().decode(), "\0", (), -1)
+  text = (
+    input
+    if isinstance(input, FormattedText)
+    else FormattedText(np.asarray(input).item().decode(errors="surrogateescape"), "\0", (), -1)
+  )
   jax.debug.callback(functools.partial(_emit, text, output_stream, end), *text.traced_inputs())
   return ()
 
@@ -112,6 +124,7 @@ def print_(input: Value, data: list[Value], *, message: str = "", summarize: int
 
 def _emit(text: FormattedText, output_stream: str, end: str, *traced: Any) -> None:
   rendered = text.render(*[np.asarray(t) for t in traced])
+  rendered = rendered.encode(errors="surrogateescape").decode(errors="replace")
   if output_stream in _LOG_LEVELS:
     logging.getLogger("graftax.print").log(_LOG_LEVELS[output_stream], "%s", rendered)
   else:
@@ -139,7 +152,7 @@ def _format_dimension(array: np.ndarray, summarize: int, depth: int) -> str:
 
 def _format_element(value: Any) -> str:
   if isinstance(value, bytes):
-    return '"' + value.decode(errors="replace") + '"'
+    return '"' + value.decode(errors="surrogateescape").translate(_ESCAPES) + '"'
   if isinstance(value, (bool, np.bool_)):
     return str(int(value))
   if isinstance(value, (int, np.integer)):

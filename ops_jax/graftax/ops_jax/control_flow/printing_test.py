@@ -28,6 +28,7 @@ _VALUES = [
   np.array(b"ab", object),
   np.zeros(0, np.float32),
   np.array([-1], np.int8),
+  np.array([b"\n\t\r \x01\x7f \"'\\", b"\xff\xc3\xa9"], object),
 ]
 
 
@@ -36,6 +37,11 @@ _VALUES = [
 def test_text_matches_tensorflow(value, summarize):
   attrs = {"template": "a {} b {}.", "placeholder": "{}", "summarize": summarize}
   check_raw_op("StringFormat", [[value, np.int32(7)]], attrs, static=("inputs",))
+
+
+def test_text_of_arrays_outside_of_jit_is_known():
+  text = printing.string_format([jnp.arange(3), np.array(b"a", object)], template="{} of {}", placeholder="{}")
+  assert text == b'[0 1 2] of "a"'
 
 
 def test_text_with_traced_values_is_printed_when_the_program_runs(capfd):
