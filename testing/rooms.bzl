@@ -22,6 +22,7 @@ ROOMS = {
     "call_tf": [
         ":_tensorflow",
         ":harness",
+        ":pytrees",
         ":tensorflow_programs",
         "//convert",
         "@pypi//jax",
@@ -31,6 +32,7 @@ ROOMS = {
     "consumers": [
         ":differential",
         ":harness",
+        ":pytrees",
         ":tensorflow_programs",
         ":zoo",
         "//convert",
@@ -47,6 +49,7 @@ ROOMS = {
     "differential": [
         ":_tensorflow",
         ":harness",
+        ":pytrees",
         ":tensorflow_programs",
         "//convert",
         "//graphdef_ir",
@@ -75,7 +78,9 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "harness": [
+        ":_tensorflow",
         ":child_process",
+        ":pytrees",
         "@pypi//jax",
         "@pypi//numpy",
     ],
@@ -84,6 +89,7 @@ ROOMS = {
         ":child_process",
         ":graph_builders",
         ":harness",
+        ":pytrees",
         "//convert",
         "//graphdef_ir",
         "//hub_io",
@@ -109,6 +115,7 @@ ROOMS = {
     ],
     "jax_functions": [
         ":harness",
+        ":pytrees",
         ":roundtrip_cases",
         "@pypi//jax",
         "@pypi//ml-dtypes",
@@ -116,6 +123,7 @@ ROOMS = {
     ],
     "jax_libraries": [
         ":harness",
+        ":pytrees",
         "//graphdef_ir",
         "//savedmodel_io",
         "@pypi//jax",
@@ -169,6 +177,7 @@ ROOMS = {
     ],
     "plain_ops": [
         ":harness",
+        ":pytrees",
         "//convert",
         "//graphdef_ir",
         "@pypi//jax",
@@ -178,6 +187,7 @@ ROOMS = {
         "@pypi//jax",
         "@pypi//numpy",
     ],
+    "pytrees": [],
     "raw_ops": [
         ":_tensorflow",
         ":cotangents",
@@ -210,6 +220,7 @@ ROOMS = {
     "tensorflow_programs": [
         ":_tensorflow",
         ":harness",
+        ":pytrees",
         "@pypi//ml-dtypes",
         "@pypi//numpy",
     ],
@@ -222,6 +233,7 @@ ROOMS = {
         ":differential",
         ":harness",
         ":keras_applications",
+        ":pytrees",
         ":tensorflow_programs",
         ":zoo",
         "//convert",
@@ -235,6 +247,7 @@ ROOMS = {
         ":_tensorflow",
         ":differential",
         ":harness",
+        ":pytrees",
         ":tensorflow_programs",
         "//convert",
         "//graphdef_ir",

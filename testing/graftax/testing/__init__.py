@@ -37,6 +37,7 @@ What they share:
 - `cotangents`: random tangents and cotangents.
 - `resource_limits`: what reading a hostile file may cost.
 - `child_process`: a child process that answers a request with JSON objects.
+- `pytrees`: names of types for what programs take and return.
 - `op_facts`: what checks show about each op, for the pages of ops.
 """
 

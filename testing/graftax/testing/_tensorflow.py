@@ -1,14 +1,21 @@
 """Imports TensorFlow when a check runs; everything else in this package works without it."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from graftax import convert
 
-__all__ = ["import_tensorflow"]
+__all__ = ["TensorFlow", "TfFunction", "TfTensor", "import_tensorflow"]
+
+# TensorFlow ships no type information, so a type checker takes each of these for `Any`.
+TensorFlow: TypeAlias = Any
+"""The `tensorflow` module."""
+TfTensor: TypeAlias = Any
+"""A tensor, eager or of a graph, or what TensorFlow reads as one, such as a variable."""
+TfFunction: TypeAlias = Any
+"""A `tf.function`, a Keras model, or a Python function of tensors."""
 
 
-# Returns `Any`, because TensorFlow ships no type information.
-def import_tensorflow() -> Any:
+def import_tensorflow() -> TensorFlow:
   """Returns the `tensorflow` module.
 
   Raises:

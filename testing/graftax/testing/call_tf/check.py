@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing._tensorflow import TensorFlow, TfFunction, import_tensorflow
 from graftax.testing.call_tf.converters import CONVERTERS
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
 from graftax.testing.harness.compare import largest_error
@@ -16,8 +16,6 @@ from graftax.testing.harness.errors import error_text
 from graftax.testing.harness.results import CheckResult
 
 __all__ = ["TOLERANCE", "check"]
-
-# Any in this module: functions of tensors or arrays.
 
 TOLERANCE = 1e-5
 """The largest difference that counts as equal, relative to the largest value, or to 1 if that is smaller."""
@@ -42,7 +40,7 @@ def check(
     return [_check(tf, case, function, converted, name) for name in transformations]
 
 
-def _check(tf: Any, case: ConversionCase, function: Any, converted: Any, name: str) -> CheckResult:
+def _check(tf: TensorFlow, case: ConversionCase, function: TfFunction, converted: Any, name: str) -> CheckResult:
   transformation, x = TRANSFORMATIONS[name], case.inputs[0]
   expected = [np.asarray(value) for value in transformation.in_tensorflow(tf, function, x)]
   start = time.perf_counter()

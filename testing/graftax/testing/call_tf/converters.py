@@ -5,8 +5,6 @@ from typing import Any
 
 __all__ = ["CONVERTERS"]
 
-# Any in this module: functions of tensors or of arrays.
-
 
 def _graftax(function: Callable[..., Any]) -> Callable[..., Any]:
   from graftax.convert import jax2tf

@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+
+from graftax.testing._tensorflow import TensorFlow, TfFunction, TfTensor
+from graftax.testing.pytrees import Leaf
 
 __all__ = ["TRANSFORMATIONS", "Transformation"]
-
-# Any in this module: arrays, tensors, and functions of these.
 
 _NUM_EXAMPLES = 3
 _NUM_STEPS = 3
@@ -25,25 +27,25 @@ class Transformation:
     in_tensorflow: the same numbers, from TensorFlow, a TensorFlow function and an array.
   """
 
-  in_jax: Callable[[Any, Any], list[Any]]
-  in_tensorflow: Callable[[Any, Any, np.ndarray], list[Any]]
+  in_jax: Callable[[Any, Array], list[Leaf]]
+  in_tensorflow: Callable[[TensorFlow, TfFunction, np.ndarray], list[TfTensor]]
 
 
-def _directions(x: Any) -> np.ndarray:
+def _directions(x: Array | np.ndarray) -> np.ndarray:
   """Returns numbers of the shape of `x` that weight results, or that are a tangent."""
   return np.linspace(-1.0, 1.5, int(np.prod(x.shape))).reshape(x.shape)
 
 
-def _examples(x: Any) -> Any:
+def _examples(x: Array | np.ndarray) -> Array | np.ndarray:
   return np.stack([1.0, -0.7, 0.4]).reshape(_NUM_EXAMPLES, *[1] * x.ndim) * x
 
 
-def _tf_jvp(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
+def _tf_jvp(tf: TensorFlow, f: TfFunction, x: np.ndarray) -> list[TfTensor]:
   value, jacobian = _tf_jacobian(tf, f, x)
   return [value, tf.tensordot(jacobian, _directions(x), x.ndim)]
 
 
-def _tf_jacobian(tf: Any, f: Any, x: np.ndarray) -> tuple[Any, Any]:
+def _tf_jacobian(tf: TensorFlow, f: TfFunction, x: np.ndarray) -> tuple[TfTensor, TfTensor]:
   point = tf.constant(x)
   with tf.GradientTape(persistent=True) as tape:
     tape.watch(point)
@@ -51,7 +53,7 @@ def _tf_jacobian(tf: Any, f: Any, x: np.ndarray) -> tuple[Any, Any]:
   return value, tape.jacobian(value, point, unconnected_gradients="zero", experimental_use_pfor=False)
 
 
-def _tf_hessian(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
+def _tf_hessian(tf: TensorFlow, f: TfFunction, x: np.ndarray) -> list[TfTensor]:
   point = tf.constant(x)
   with tf.GradientTape(persistent=True) as outer:
     outer.watch(point)
@@ -62,9 +64,9 @@ def _tf_hessian(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
   return [outer.jacobian(gradient, point, unconnected_gradients="zero", experimental_use_pfor=False)]
 
 
-def _scan(f: Any, x: Any) -> list[Any]:
-  def run(x: Any) -> Any:
-    def step(carry: Any, scale: Any) -> Any:
+def _scan(f: Any, x: Array) -> list[Array]:
+  def run(x: Array) -> tuple[Array, Array]:
+    def step(carry: Array, scale: Array) -> tuple[Array, Array]:
       new = f(carry * scale)
       return new, new.sum()
 
@@ -75,7 +77,7 @@ def _scan(f: Any, x: Any) -> list[Any]:
   return [total, sums, gradient]
 
 
-def _tf_scan(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
+def _tf_scan(tf: TensorFlow, f: TfFunction, x: np.ndarray) -> list[TfTensor]:
   point = tf.constant(x)
   sums = []
   with tf.GradientTape() as tape:
@@ -88,7 +90,7 @@ def _tf_scan(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
   return [total, tf.stack(sums), tape.gradient(total, point, unconnected_gradients="zero")]
 
 
-def _tf_remat(tf: Any, f: Any, x: np.ndarray) -> list[Any]:
+def _tf_remat(tf: TensorFlow, f: TfFunction, x: np.ndarray) -> list[TfTensor]:
   point = tf.constant(x)
   with tf.GradientTape() as tape:
     tape.watch(point)

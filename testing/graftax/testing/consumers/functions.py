@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
+
+from graftax.testing.pytrees import Leaf, PyTree
 
 __all__ = ["CASES", "Case"]
-
-# Any in this module: functions of any number of arrays.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,38 +39,38 @@ _K1, _K2 = _x(3, 3, 3, 8) / 4, _x(3, 3, 8, 8) / 4
 _LSTM = _x(12, 32) / 2
 
 
-def _mlp(x: Any) -> Any:
+def _mlp(x: Array) -> Array:
   return jax.nn.softmax(jax.nn.relu(x @ _W1 + 0.1) @ _W2)
 
 
-def _conv(x: Any, kernel: Any, stride: int = 1, **options: Any) -> Any:
+def _conv(x: Array, kernel: Leaf, stride: int = 1, **options: Any) -> Array:
   return lax.conv_general_dilated(
     x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), **options
   )
 
 
-def _pool(x: Any) -> Any:
+def _pool(x: Array) -> Array:
   return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
-def _cnn(x: Any) -> Any:
+def _cnn(x: Array) -> Array:
   y = jax.nn.relu(_conv(x, _K1, 2))
   return _pool(jax.nn.silu(_conv(y, _K2))).mean((1, 2))
 
 
-def _unet(x: Any) -> Any:
+def _unet(x: Array) -> Array:
   down = jax.nn.relu(_conv(x, _K1))
   middle = jax.nn.relu(_conv(_pool(down), _K2))
   up = lax.conv_transpose(middle, jnp.asarray(_K2), (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
   return jnp.concatenate([up, down], -1).mean(-1)
 
 
-def _layer_norm(x: Any) -> Any:
+def _layer_norm(x: Array) -> Array:
   centered = x - x.mean(-1, keepdims=True)
   return centered * lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + 1e-6)
 
 
-def _transformer(x: Any) -> Any:
+def _transformer(x: Array) -> Array:
   y = _layer_norm(x)
   heads = (y @ _W3).reshape(*y.shape[:2], 2, 4)
   scores = jnp.einsum("bshd,bthd->bhst", heads, heads) / 2.0
@@ -79,8 +79,8 @@ def _transformer(x: Any) -> Any:
   return x + jax.nn.gelu(_layer_norm(x) @ _W1, approximate=False) @ _W2 @ _W2.T[:, :8]
 
 
-def _lstm(x: Any) -> Any:
-  def step(state: Any, row: Any) -> Any:
+def _lstm(x: Array) -> Array:
+  def step(state: PyTree, row: Array) -> PyTree:
     hidden, cell = state
     i, f, g, o = jnp.split(jnp.concatenate([row, hidden], -1) @ _LSTM, 4, -1)
     cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
@@ -91,44 +91,44 @@ def _lstm(x: Any) -> Any:
   return lax.scan(step, (zeros, zeros), jnp.swapaxes(x, 0, 1))[1]
 
 
-def _scan_gradient(x: Any) -> Any:
+def _scan_gradient(x: Array) -> Array:
   return jax.grad(lambda y: (lax.scan(lambda c, r: (jnp.tanh(c + r), c), jnp.zeros(3), y)[1] ** 2).sum())(x)
 
 
-def _until_large(x: Any) -> Any:
+def _until_large(x: Array) -> PyTree:
   return lax.while_loop(lambda s: s[0].sum() < 100, lambda s: (s[0] * 1.5 + 1, s[1] + 1), (jnp.abs(x), 0))
 
 
-def _scan_in_scan(x: Any) -> Any:
-  def outer(c: Any, r: Any) -> Any:
+def _scan_in_scan(x: Array) -> PyTree:
+  def outer(c: float | Array, r: Array) -> PyTree:
     c, rows = lax.scan(lambda d, q: (d * 0.5 + q * r, d * q), c, x)
     return c * 0.5, rows
 
   return lax.scan(outer, 1.0, x)
 
 
-def _while_in_while(x: Any) -> Any:
-  def outer(s: Any) -> Any:
+def _while_in_while(x: Array) -> PyTree:
+  def outer(s: PyTree) -> PyTree:
     return s[0] + 1, lax.while_loop(lambda t: t[0] < 3, lambda t: (t[0] + 1, t[1] * 1.1 + s[0]), (0, s[1]))[1]
 
   return lax.while_loop(lambda s: s[0] < 4, outer, (0, x))
 
 
-def _branches_in_scan(x: Any) -> Any:
-  def last(y: Any) -> Any:
+def _branches_in_scan(x: Array) -> PyTree:
+  def last(y: Array) -> Array:
     return lax.cond(y > 0, jnp.cos, lambda z: lax.scan(lambda c, q: (c * 0.5 + q * z, None), 0.0, x)[0], y)
 
   return lax.scan(lambda i, r: (i + 1, lax.switch(i, [jnp.sin, jnp.exp, lambda y: y + x.sum(), last], r)), -1, x)
 
 
-def _branches_in_test(x: Any) -> Any:
-  def test(s: Any) -> Any:
+def _branches_in_test(x: Array) -> PyTree:
+  def test(s: PyTree) -> Array:
     return lax.cond(s[0] < 3, lambda y: y.sum() < 100, lambda y: (y < 5).all(), s[1])
 
   return lax.while_loop(test, lambda s: (s[0] + 1, s[1] * 1.5 + 1), (0, x))
 
 
-def _random(x: Any) -> Any:
+def _random(x: Array) -> PyTree:
   key = jax.random.key(3)
   return x + jax.random.uniform(key, x.shape), jax.random.normal(key, (5,))
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -14,12 +13,11 @@ from graftax.savedmodel_io import JaxFunction, save, write_stablehlo
 from graftax.testing.consumers.functions import CASES, Case
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.harness.conversion_case import ConversionCase
+from graftax.testing.pytrees import Leaf
 from graftax.testing.tensorflow_programs.catalogue import installed_models
 from graftax.testing.zoo.saving import saved_copies
 
 __all__ = ["Written", "write_functions", "write_models", "zoo_names"]
-
-# Any in this module: functions of any number of arrays.
 
 Written = tuple[str, Path, str | None]
 """The name of a function, what was written for it, and why it was not."""
@@ -71,7 +69,7 @@ def _write_case(case: Case, path: Path, consumer: Consumer) -> None:
   _write(path, JaxFunction(function, kwargs=specs), None, consumer)
 
 
-def _write(path: Path, function: JaxFunction, params: Mapping[str, Any] | None, consumer: Consumer) -> None:
+def _write(path: Path, function: JaxFunction, params: Mapping[str, Leaf] | None, consumer: Consumer) -> None:
   if consumer.form == "files":
     write_stablehlo(path, {"main": function}, params, overwrite=True)
     return
@@ -87,7 +85,7 @@ def _write_model(model: ConversionCase, path: Path, consumer: Consumer) -> None:
     leaves, structure = jax.tree.flatten(model.inputs)
     arrays = {f"x{i}": np.asarray(jax.numpy.asarray(x)) for i, x in enumerate(leaves)}
 
-    def function(values: Mapping[str, Any], **inputs: Any) -> dict[str, Any]:
+    def function(values: Mapping[str, Leaf], **inputs: Leaf) -> dict[str, Leaf]:
       results = converted(values, *jax.tree.unflatten(structure, [inputs[name] for name in arrays]))[0]
       return {f"y{i}": y for i, y in enumerate(jax.tree.leaves(results))}
 
@@ -95,6 +93,6 @@ def _write_model(model: ConversionCase, path: Path, consumer: Consumer) -> None:
     _write(path, JaxFunction(function, kwargs=arrays), dict(params), consumer)
 
 
-def _save_results(path: Path, inputs: Mapping[str, np.ndarray], results: Mapping[str, Any]) -> None:
+def _save_results(path: Path, inputs: Mapping[str, np.ndarray], results: Mapping[str, Leaf]) -> None:
   arrays = {**inputs, **{name: np.asarray(y) for name, y in results.items()}}
   np.savez(f"{path}.npz", **arrays)  # type: ignore[arg-type]  # numpy has an option of another type

@@ -3,7 +3,6 @@
 import dataclasses
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +12,9 @@ import tree
 from graftax.convert import jax2tf
 from graftax.savedmodel_io import load
 from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing.pytrees import Leaf, PyTree
 
 __all__ = ["Circle", "around"]
-
-# Any in this module: TensorFlow ships no type information, and parameters are nested structures of arrays.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,12 +27,12 @@ class Circle:
     names: for each parameter of the converted function, its name in `params`.
   """
 
-  function: Callable[[Mapping[str, Any], Sequence[Any]], list[Any]]
-  params: Mapping[str, Any]
+  function: Callable[[Mapping[str, Leaf], Sequence[Leaf]], list[Leaf]]
+  params: Mapping[str, Leaf]
   names: Mapping[str, str]
 
 
-def around(function: Callable[..., Any], params: Mapping[str, Any], inputs: tuple[Any, ...]) -> Circle:
+def around(function: Callable[..., Leaf], params: Mapping[str, Leaf], inputs: tuple[PyTree, ...]) -> Circle:
   """Returns a converted function after the circle.
 
   Args:
@@ -44,7 +42,7 @@ def around(function: Callable[..., Any], params: Mapping[str, Any], inputs: tupl
   """
   tf = import_tensorflow()
 
-  def flat(params: Mapping[str, Any], *leaves: Any) -> list[Any]:
+  def flat(params: Mapping[str, Leaf], *leaves: Leaf) -> list[Leaf]:
     return jax.tree.leaves(function(params, *tree.unflatten_as(inputs, list(leaves)))[0])
 
   names = {name: f"parameter_{position}" for position, name in enumerate(params)}

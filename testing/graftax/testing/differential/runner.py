@@ -2,20 +2,19 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 
+from graftax.testing._tensorflow import TfFunction
 from graftax.testing.differential.checks import RUN_CHECK, Subject
 from graftax.testing.differential.converters import CONVERTERS, Converter
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.harness.compare import Difference
 from graftax.testing.harness.conversion_case import CHECKS, ConversionCase
 from graftax.testing.harness.results import CheckResult
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["ConversionMismatchError", "check_conversion", "run_case"]
-
-# Any in this module: arguments of the caller's own program.
 
 _MAX_DETAIL = 400
 
@@ -25,8 +24,8 @@ class ConversionMismatchError(AssertionError):
 
 
 def check_conversion(
-  function: Any,
-  *inputs: Any,
+  function: TfFunction,
+  *inputs: PyTree,
   checks: Sequence[str] = ("value", "jit"),
   name: str = "program",
   tolerance: tuple[float, float] = (1e-5, 2e-6),

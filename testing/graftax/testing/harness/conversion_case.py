@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from jax.typing import DTypeLike
+
+from graftax.testing._tensorflow import TensorFlow, TfFunction
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["CHECKS", "SMOOTH", "Collector", "ConversionCase", "integers", "normal", "uniform"]
-
-# Any in this module: inputs are nested Python structures of arrays, and TensorFlow ships no type information.
 
 CHECKS = (
   "value",
@@ -57,8 +59,8 @@ class ConversionCase:
 
   name: str
   kind: str
-  build: Callable[[], Any]
-  inputs: tuple[Any, ...]
+  build: Callable[[], TfFunction]
+  inputs: tuple[PyTree, ...]
   checks: tuple[str, ...] = ("value", "jit")
   tolerance: tuple[float, float] = (1e-5, 2e-6)
   x64: bool = False
@@ -70,7 +72,7 @@ class ConversionCase:
       raise ValueError(f"case {self.name!r}: unknown checks {unknown!r}; expected some of {list(CHECKS)}.")
 
 
-def _with_tensorflow(tf: Any, function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+def _with_tensorflow(tf: TensorFlow, function: Callable[..., Any], inputs: tuple[PyTree, ...]) -> TfFunction:
   del inputs
   return functools.partial(function, tf)
 
@@ -83,7 +85,11 @@ class Collector:
   is the program, and its other arguments are the inputs.
   """
 
-  def __init__(self, kind: str, traced: Callable[[Any, Callable[..., Any], tuple[Any, ...]], Any] = _with_tensorflow):
+  def __init__(
+    self,
+    kind: str,
+    traced: Callable[[TensorFlow, Callable[..., Any], tuple[PyTree, ...]], TfFunction] = _with_tensorflow,
+  ):
     """Makes a collector without cases.
 
     Args:
@@ -96,7 +102,7 @@ class Collector:
 
   def __call__(
     self,
-    *inputs: Any,
+    *inputs: PyTree,
     checks: Collection[str] = ("value", "jit"),
     without: Iterable[str] = (),
     name: str | None = None,
@@ -115,7 +121,7 @@ class Collector:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
       is_program = len(inspect.signature(function).parameters) > 1
 
-      def build() -> Any:
+      def build() -> TfFunction:
         tf = importlib.import_module("tensorflow")
         return self._traced(tf, function, inputs) if is_program else function(tf)
 
@@ -126,22 +132,24 @@ class Collector:
 
     return decorate
 
-  def table(self, *inputs: Any, programs: Mapping[str, Callable[..., Any]], **options: Any) -> None:
+  def table(self, *inputs: PyTree, programs: Mapping[str, Callable[..., Any]], **options: Any) -> None:
     """Adds a case for each function of a table by name, with the same inputs and options."""
     for name, function in programs.items():
       self(*inputs, name=name, **options)(function)
 
 
-def normal(*shape: int, seed: int = 0, scale: float = 1.0, dtype: Any = np.float32) -> np.ndarray:
+def normal(*shape: int, seed: int = 0, scale: float = 1.0, dtype: DTypeLike = np.float32) -> np.ndarray:
   """Returns normally distributed numbers, the same on every call."""
   return (np.random.default_rng([seed, *shape]).normal(size=shape) * scale).astype(dtype)
 
 
-def uniform(*shape: int, low: float = 0.0, high: float = 1.0, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
+def uniform(
+  *shape: int, low: float = 0.0, high: float = 1.0, seed: int = 0, dtype: DTypeLike = np.float32
+) -> np.ndarray:
   """Returns uniformly distributed numbers in `[low, high)`, the same on every call."""
   return np.random.default_rng([seed, *shape]).uniform(low, high, shape).astype(dtype)
 
 
-def integers(*shape: int, low: int = 0, high: int = 10, seed: int = 0, dtype: Any = np.int32) -> np.ndarray:
+def integers(*shape: int, low: int = 0, high: int = 10, seed: int = 0, dtype: DTypeLike = np.int32) -> np.ndarray:
   """Returns integers in `[low, high)`, the same on every call."""
   return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)

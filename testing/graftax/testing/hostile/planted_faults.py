@@ -14,8 +14,6 @@ from graftax.testing.hostile.registry import Attempt, Box, Expectation, Template
 
 __all__ = ["main"]
 
-# Any in this module: what the readers return.
-
 
 def main() -> None:
   """Runs the child."""

@@ -24,8 +24,6 @@ __all__ = [
   "templates",
 ]
 
-# Any in this module: what reading a file returns.
-
 KINDS = tuple(
   (
     "saved_model graph_file tf1_control_flow outside_files checkpoint checkpoint_v1 chunked keras_archive h5 "

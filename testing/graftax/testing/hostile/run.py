@@ -8,15 +8,13 @@ import math
 import queue
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from graftax.testing.child_process import Child, LostChildError, SilentChildError
 from graftax.testing.hostile.case import CaseId
 from graftax.testing.hostile.processes import ProcessTree
+from graftax.testing.pytrees import Json
 
 __all__ = ["FAULTS", "OUTCOMES", "WORKER", "Answer", "CaseLimits", "run_cases"]
-
-# Any in this module: messages of the children.
 
 # "broken": the template itself raised. "unread": an honest file was refused. "wrong": a result differs from what the
 # file says. "accepted": a file was read that must be refused. "outside": something was opened that is not the model's.
@@ -188,7 +186,7 @@ def _exceeded(tree: ProcessTree, limits: CaseLimits, allowed_mib: float, silent_
 
 
 def _complete(
-  case: CaseId, message: dict[str, Any], tree: ProcessTree, limits: CaseLimits, allowed_mib: float
+  case: CaseId, message: dict[str, Json], tree: ProcessTree, limits: CaseLimits, allowed_mib: float
 ) -> Answer:
   seconds, memory = message.get("seconds", 0.0), max(message.get("memory", 0.0), tree.memory_mib)
   outcome, detail = message["outcome"], message["detail"]

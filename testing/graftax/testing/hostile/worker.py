@@ -25,10 +25,9 @@ from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.oracle import judge
 from graftax.testing.hostile.registry import Attempt, Box, Template, find_template
 from graftax.testing.hostile.watch import Canaries, Watch, plant
+from graftax.testing.pytrees import Json
 
 __all__ = ["TYPED", "main", "run_case"]
-
-# Any in this module: what reading a file returns, and messages to the parent.
 
 # What a caller may expect of a bad file.
 TYPED = (GraftaxError, FileNotFoundError)
@@ -37,7 +36,7 @@ _PR_SET_PDEATHSIG = 1
 # Beyond what the process has mapped: a limit behind the parent's, which looks only from time to time.
 _ADDRESS_SPACE_BYTES = 8 << 30
 
-Say = Callable[[Any], None]
+Say = Callable[[Json], None]
 
 
 def main(find: Callable[[str, str], Template] = find_template) -> None:
@@ -62,14 +61,14 @@ def _die_with_the_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def run_case(case_id: CaseId, template: Template, watch: Watch, say: Say, *, oracle: bool = False) -> dict[str, Any]:
+def run_case(case_id: CaseId, template: Template, watch: Watch, say: Say, *, oracle: bool = False) -> dict[str, Json]:
   """Returns what came of a case, as JSON; tells `say` before the file is read and before TensorFlow judges it."""
   with tempfile.TemporaryDirectory(prefix="graftax_hostile_", ignore_cleanup_errors=True) as root, _inside(Path(root)):
     box = Box(Path(root, "model"), Path(root, "outside"), secrets.token_hex(16).encode())
     box.model.mkdir()
     plant(box.outside, box.secret)
     draw = Draw(case_id)
-    answer: dict[str, Any] = {"phase": "done", "case": str(case_id)}
+    answer: dict[str, Json] = {"phase": "done", "case": str(case_id)}
     try:
       attempt = template(draw, box)
     except Exception:
@@ -106,7 +105,7 @@ def _inside(root: Path) -> Iterator[None]:
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _watched(attempt: Attempt, box: Box, watch: Watch) -> dict[str, Any]:
+def _watched(attempt: Attempt, box: Box, watch: Watch) -> dict[str, Json]:
   """Reads the file; returns outcome, detail, processor time, memory and the value."""
   canaries = Canaries(box.outside)
   resource.setrlimit(resource.RLIMIT_AS, (_mapped_bytes() + _ADDRESS_SPACE_BYTES, resource.RLIM_INFINITY))

@@ -20,8 +20,6 @@ from graftax.testing.keras_applications import APPLICATIONS, Application
 from graftax.testing.tensorflow_programs.catalogue import installed_models
 from graftax.testing.zoo.saving import SavedCopies
 
-# Any in this module: functions of TensorFlow and their arguments.
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
   """Runs the command."""

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, nn
+from jax import Array, lax, nn
+
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["NETWORKS", "Network"]
-
-# Any in this module: nested parameters.
 
 _IMAGES = ("NHWC", "HWIO", "NHWC")
 
@@ -28,11 +28,11 @@ class Network:
   """
 
   apply: Callable[..., Any]
-  shapes: Any
+  shapes: PyTree
   example: tuple[int, ...]
   dtype: type = np.float32
 
-  def parameters(self) -> Any:
+  def parameters(self) -> PyTree:
     """Returns random parameters."""
     rng = np.random.default_rng(0)
 
@@ -49,21 +49,21 @@ class Network:
     return values.astype(self.dtype)
 
 
-def _mlp(params: Any, x: Any) -> Any:
+def _mlp(params: PyTree, x: Array) -> Array:
   for layer in params[:-1]:
     x = nn.relu(x @ layer["w"] + layer["b"])
   return nn.softmax(x @ params[-1]["w"] + params[-1]["b"])
 
 
-def _conv(x: Any, kernel: Any, strides: tuple[int, int] = (1, 1), **options: Any) -> Any:
+def _conv(x: Array, kernel: Array, strides: tuple[int, int] = (1, 1), **options: Any) -> Array:
   return lax.conv_general_dilated(x, kernel, strides, "SAME", dimension_numbers=_IMAGES, **options)
 
 
-def _pool(x: Any) -> Any:
+def _pool(x: Array) -> Array:
   return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
-def _cnn(params: Any, x: Any) -> Any:
+def _cnn(params: PyTree, x: Array) -> Array:
   x = nn.relu(_conv(x, params["first"]) + params["bias"])
   x = _pool(x)
   mean, variance = x.mean((1, 2), keepdims=True), x.var((1, 2), keepdims=True)
@@ -73,12 +73,12 @@ def _cnn(params: Any, x: Any) -> Any:
   return nn.log_softmax(x.mean((1, 2)) @ params["head"])
 
 
-def _normalized(x: Any, scale: Any) -> Any:
+def _normalized(x: Array, scale: Array) -> Array:
   mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
   return (x - mean) / jnp.sqrt(variance + 1e-6) * scale
 
 
-def _transformer(params: Any, tokens: Any) -> Any:
+def _transformer(params: PyTree, tokens: Array) -> Array:
   x = params["embedding"][tokens] + params["positions"]
   length, heads, depth = x.shape[1], 2, 4
   y = _normalized(x, params["scale"])
@@ -92,8 +92,8 @@ def _transformer(params: Any, tokens: Any) -> Any:
   return x + nn.gelu(_normalized(x, params["scale"]) @ params["up"]) @ params["down"]
 
 
-def _lstm(params: Any, x: Any) -> Any:
-  def step(carry: Any, row: Any) -> Any:
+def _lstm(params: PyTree, x: Array) -> tuple[Array, Array]:
+  def step(carry: PyTree, row: Array) -> PyTree:
     hidden, cell = carry
     gates = jnp.concatenate([row, hidden], 1) @ params["w"] + params["b"]
     i, f, g, o = jnp.split(gates, 4, axis=1)
@@ -106,7 +106,7 @@ def _lstm(params: Any, x: Any) -> Any:
   return hidden, jnp.swapaxes(rows, 0, 1)
 
 
-def _u_net(params: Any, x: Any) -> Any:
+def _u_net(params: PyTree, x: Array) -> Array:
   first = nn.relu(_conv(x, params["down_0"]))
   second = nn.relu(_conv(_pool(first), params["down_1"]))
   middle = nn.relu(_conv(_pool(second), params["middle"]))

@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+
+from graftax.testing.pytrees import Leaf
 
 __all__ = ["DOORS", "Program", "Programs", "door", "drawn", "vectors"]
-
-# Any in this module: functions of JAX libraries, and nested arrays.
 
 Programs = Mapping[str, tuple[Any, ...]]
 """Functions with their arguments, by name."""
@@ -29,7 +30,7 @@ class Program:
   """
 
   name: str
-  function: Callable[..., Any]
+  function: Callable[..., Array]
   args: tuple[np.ndarray, ...]
 
 
@@ -38,7 +39,9 @@ def drawn(*shape: int, low: float = 0.1, high: float = 0.9, seed: int = 0) -> np
   return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
 
-def door(function: Callable[..., Sequence[Any]], order: int, directions: Sequence[Any]) -> Callable[..., list[Any]]:
+def door(
+  function: Callable[..., Sequence[Array]], order: int, directions: Sequence[Leaf]
+) -> Callable[..., list[Array]]:
   """Returns the function itself, its gradient, or a derivative of second order, as a function of flat arrays.
 
   The gradient is that of the results' product with fixed vectors, and the second order is the gradient of the
@@ -55,11 +58,11 @@ def door(function: Callable[..., Sequence[Any]], order: int, directions: Sequenc
   return lambda *args: list(found(*args))
 
 
-def _derivative(function: Callable[..., Sequence[Any]], directions: Sequence[Any]) -> Callable[..., Sequence[Any]]:
-  def gradient(*args: Any) -> list[Any]:
+def _derivative(function: Callable[..., Sequence[Array]], directions: Sequence[Leaf]) -> Callable[..., Sequence[Array]]:
+  def gradient(*args: Array) -> list[Array]:
     moving = [i for i, x in enumerate(args) if jnp.issubdtype(jnp.result_type(x), jnp.floating)]
 
-    def total(*values: Any) -> Any:
+    def total(*values: Array) -> Array:
       given = dict(zip(moving, values, strict=True))
       results = function(*(given.get(i, x) for i, x in enumerate(args)))
       kept = [y for y in results if jnp.issubdtype(y.dtype, jnp.floating)]
@@ -70,7 +73,7 @@ def _derivative(function: Callable[..., Sequence[Any]], directions: Sequence[Any
   return gradient
 
 
-def vectors(arrays: Sequence[Any], seed: int) -> list[np.ndarray]:
+def vectors(arrays: Sequence[Array | np.ndarray], seed: int) -> list[np.ndarray]:
   """Returns a random array for each array of floating point."""
   rng = np.random.default_rng(seed)
   kept = [x for x in arrays if jnp.issubdtype(x.dtype, jnp.floating)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import JaxFunction, load, save
@@ -14,8 +15,6 @@ from graftax.testing.harness.errors import error_text
 from graftax.testing.jax_libraries.program import DOORS, Program, door, vectors
 
 __all__ = ["write_outcomes", "write_program"]
-
-# Any in this module: nested arrays.
 
 # Written once for both releases.
 _TARGET = "tensorflow-2.16"
@@ -35,7 +34,7 @@ def write_program(program: Program, folder: Path) -> dict[str, str]:
   folder.mkdir(parents=True, exist_ok=True)
   outcomes: dict[str, str] = {}
 
-  def flat(*args: Any) -> list[Any]:
+  def flat(*args: Array) -> list[Array]:
     return jax.tree.leaves(program.function(*args))
 
   numbers = _numbers(flat, program, outcomes)
@@ -77,7 +76,7 @@ def _read_back(folder: Path, program: Program, numbers: dict[str, np.ndarray]) -
   function, params = load(folder / "model").convert("f", *program.args)
   outcomes = {}
 
-  def flat(*args: Any) -> list[Any]:
+  def flat(*args: Array) -> list[Array]:
     return jax.tree.leaves(function(params, *args)[0])
 
   directions = [_group(numbers, f"direction_{order}_") for order in range(2)]

@@ -8,16 +8,15 @@ import numpy as np
 
 from graftax.convert import jax2tf
 from graftax.testing.harness.compare import check_equal, is_inexact
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["check_plain_ops"]
-
-# Any in this module: nested arguments and results.
 
 
 def check_plain_ops(
   function: Callable[..., Any],
-  *args: Any,
-  polymorphic_shapes: Any = None,
+  *args: PyTree,
+  polymorphic_shapes: PyTree = None,
   rtol: float = 1e-5,
   atol: float = 1e-6,
 ) -> Sequence[np.ndarray]:

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing._tensorflow import TensorFlow, TfFunction, TfTensor, import_tensorflow
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["HOST", "Layers", "with_layers"]
 
 HOST: tuple[str, ...] = ()
 """The checks of a model that cannot be converted as a whole, because its first part is work for the host."""
-
-# Any in this module: TensorFlow ships no type information.
 
 
 class Layers:
@@ -25,9 +24,9 @@ class Layers:
 
   def __init__(self) -> None:
     self._tf = import_tensorflow()
-    self.variables: dict[str, Any] = {}
+    self.variables: dict[str, TfTensor] = {}
 
-  def weight(self, name: str, *shape: int, scale: float | None = None, offset: float = 0.0) -> Any:
+  def weight(self, name: str, *shape: int, scale: float | None = None, offset: float = 0.0) -> TfTensor:
     """Returns a variable of normally distributed numbers.
 
     Args:
@@ -44,7 +43,9 @@ class Layers:
         self.variables[name] = self._tf.Variable(value.astype(np.float32), name=name)
     return self.variables[name]
 
-  def dense(self, name: str, x: Any, units: int, activation: Callable[[Any], Any] | None = None) -> Any:
+  def dense(
+    self, name: str, x: TfTensor, units: int, activation: Callable[[TfTensor], TfTensor] | None = None
+  ) -> TfTensor:
     """Returns `activation(x @ weights + bias)` along the last axis."""
     y = self._tf.tensordot(x, self.weight(f"{name}/w", x.shape[-1], units), 1)
     y += self.weight(f"{name}/b", units, scale=0.1)
@@ -53,15 +54,15 @@ class Layers:
   def conv(
     self,
     name: str,
-    x: Any,
+    x: TfTensor,
     filters: int,
     size: int = 3,
     stride: int = 1,
     rate: int = 1,
-    activation: Callable[[Any], Any] | None = None,
+    activation: Callable[[TfTensor], TfTensor] | None = None,
     padding: str = "SAME",
     bias: bool = True,
-  ) -> Any:
+  ) -> TfTensor:
     """Returns a convolution over one, two or three spatial axes."""
     axes = x.shape.rank - 2
     weights = self.weight(f"{name}/w", *[size] * axes, x.shape[-1], filters)
@@ -70,12 +71,12 @@ class Layers:
       y += self.weight(f"{name}/b", filters, scale=0.1)
     return y if activation is None else activation(y)
 
-  def depthwise(self, name: str, x: Any, size: int = 3, stride: int = 1) -> Any:
+  def depthwise(self, name: str, x: TfTensor, size: int = 3, stride: int = 1) -> TfTensor:
     """Returns a depthwise convolution of images."""
     weights = self.weight(f"{name}/w", size, size, x.shape[-1], 1, scale=1 / size)
     return self._tf.nn.depthwise_conv2d(x, weights, [1, stride, stride, 1], "SAME")
 
-  def batch_norm(self, name: str, x: Any) -> Any:
+  def batch_norm(self, name: str, x: TfTensor) -> TfTensor:
     """Returns batch normalization of images with stored statistics."""
     channels = x.shape[-1]
     statistics = [
@@ -85,23 +86,23 @@ class Layers:
     variance = self.weight(f"{name}/variance", channels, scale=0.05, offset=1.0)
     return self._tf.compat.v1.nn.fused_batch_norm(x, *statistics, variance, is_training=False)[0]
 
-  def layer_norm(self, name: str, x: Any) -> Any:
+  def layer_norm(self, name: str, x: TfTensor) -> TfTensor:
     """Returns layer normalization along the last axis."""
     tf = self._tf
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
     gamma = self.weight(f"{name}/gamma", x.shape[-1], scale=0.1, offset=1.0)
     return (x - mean) * tf.math.rsqrt(variance + 1e-6) * gamma + self.weight(f"{name}/beta", x.shape[-1], scale=0.1)
 
-  def embedding(self, name: str, ids: Any, rows: int, size: int) -> Any:
+  def embedding(self, name: str, ids: TfTensor, rows: int, size: int) -> TfTensor:
     """Returns rows of a table."""
     return self._tf.nn.embedding_lookup(self.weight(name, rows, size, scale=0.5), ids)
 
-  def attention(self, name: str, queries: Any, keys: Any, heads: int, mask: Any = None) -> Any:
+  def attention(self, name: str, queries: TfTensor, keys: TfTensor, heads: int, mask: TfTensor = None) -> TfTensor:
     """Returns attention with several heads; `mask` is added to the logits."""
     tf = self._tf
     size = queries.shape[-1]
 
-    def split(part: str, x: Any) -> Any:
+    def split(part: str, x: TfTensor) -> TfTensor:
       y = self.dense(f"{name}/{part}", x, size)
       return tf.transpose(tf.reshape(y, [tf.shape(y)[0], tf.shape(y)[1], heads, size // heads]), [0, 2, 1, 3])
 
@@ -111,7 +112,7 @@ class Layers:
     mixed = tf.transpose(tf.matmul(weights, v), [0, 2, 1, 3])
     return self.dense(f"{name}/o", tf.reshape(mixed, [tf.shape(mixed)[0], tf.shape(mixed)[1], size]), size)
 
-  def transformer(self, name: str, x: Any, heads: int = 2, mask: Any = None) -> Any:
+  def transformer(self, name: str, x: TfTensor, heads: int = 2, mask: TfTensor = None) -> TfTensor:
     """Returns one layer of a transformer with normalization first."""
     y = self.layer_norm(f"{name}/norm1", x)
     x += self.attention(f"{name}/attention", y, y, heads, mask)
@@ -119,7 +120,7 @@ class Layers:
     return x + self.dense(f"{name}/mlp2", y, x.shape[-1])
 
 
-def with_layers(tf: Any, function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+def with_layers(tf: TensorFlow, function: Callable[..., Any], inputs: tuple[PyTree, ...]) -> TfFunction:
   """Returns a `tf.function` of a function of `tf`, `Layers` and inputs; for `Collector`."""
   del inputs
   return tf.function(functools.partial(function, tf, Layers()))

@@ -9,16 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from graftax.testing.harness.children import run_in_children
 from graftax.testing.harness.scripts import run_script
+from graftax.testing.pytrees import Json
 from graftax.testing.written_models.page import outcome, page_text, problem, summary_text
 from graftax.testing.written_models.subjects import subject_names
 
-# Any in this module: what JSON can hold.
-
-Row = dict[str, Any]
+Row = dict[str, Json]
 
 _RUN = Path(__file__).parent / "run_written.py"
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}

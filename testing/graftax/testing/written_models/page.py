@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from graftax.testing.harness.errors import without_folders
 from graftax.testing.harness.tables import table
+from graftax.testing.pytrees import Json
 
 __all__ = ["outcome", "page_text", "problem", "summary_text"]
 
-# Any in this module: what JSON can hold.
-
-Row = Mapping[str, Any]
+Row = Mapping[str, Json]
 
 # XLA may fuse a written program in another order than the function's.
 _TOLERANCES = {"value": 1e-5, "gradient": 1e-4}

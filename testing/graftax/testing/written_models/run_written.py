@@ -7,13 +7,17 @@ import importlib.util
 import json
 import pathlib
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Any in this module: nested parameters and results.
+Array: TypeAlias = jax.Array | np.ndarray
+
+PyTree: TypeAlias = Any
+"""Nested containers and their leaves, as `jax.tree` takes them; graftax has no part here."""
 
 
 def write_arrays(path: str, arrays: dict[str, np.ndarray]) -> None:
@@ -35,9 +39,9 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
   return found
 
 
-def nested(flat: dict[str, np.ndarray]) -> Any:
+def nested(flat: Mapping[str, Array]) -> PyTree:
   """Returns arrays nested as the text reads them; "blocks/[0]/kernel" is ["blocks"][0]["kernel"]."""
-  tree: dict[str, Any] = {}
+  tree: dict[str, PyTree] = {}
   for path, array in flat.items():
     *groups, key = path.split("/")
     node = tree
@@ -45,7 +49,7 @@ def nested(flat: dict[str, np.ndarray]) -> Any:
       node = node.setdefault(group, {})
     node[key] = array
 
-  def lists(node: Any) -> Any:
+  def lists(node: PyTree) -> PyTree:
     if not isinstance(node, dict):
       return node
     if node and all(key.startswith("[") for key in node):
@@ -55,7 +59,7 @@ def nested(flat: dict[str, np.ndarray]) -> Any:
   return lists(tree)
 
 
-def flattened(tree: Any, path: str = "") -> dict[str, Any]:
+def flattened(tree: PyTree, path: str = "") -> dict[str, Array]:
   """Returns the leaves of nested arrays by the paths that `nested` reads."""
   if isinstance(tree, dict):
     pairs = list(tree.items())
@@ -66,11 +70,11 @@ def flattened(tree: Any, path: str = "") -> dict[str, Any]:
   return {k: v for key, inner in pairs for k, v in flattened(inner, f"{path}/{key}" if path else key).items()}
 
 
-def is_inexact(x: Any) -> bool:
+def is_inexact(x: Array) -> bool:
   return bool(jnp.issubdtype(x.dtype, jnp.inexact))
 
 
-def weighted(results: Any) -> Any:
+def weighted(results: PyTree) -> Array:
   """Returns a sum of all results that have derivatives, with other weights for each element."""
   total = jnp.zeros(())
   for leaf in jax.tree.leaves(results):
@@ -85,12 +89,14 @@ def instructions(compiled: Any) -> int:
   return sum(" = " in line for line in compiled.as_text().splitlines())
 
 
-def gradients(function: Any, params: dict[str, Any], inputs: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def gradients(
+  function: Callable[..., Any], params: Mapping[str, Array], inputs: Sequence[Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
   """Returns derivatives of the weighted sum with respect to parameters and inputs, by name."""
   moving = {name: x for name, x in params.items() if is_inexact(x)}
   some = {str(i): x for i, x in enumerate(inputs) if is_inexact(x)}
 
-  def loss(moving: dict[str, Any], some: dict[str, Any]) -> Any:
+  def loss(moving: dict[str, Array], some: dict[str, Array]) -> Array:
     given = [some.get(str(i), x) for i, x in enumerate(inputs)]
     return weighted(function({**params, **moving}, *given))
 
@@ -99,7 +105,7 @@ def gradients(function: Any, params: dict[str, Any], inputs: list[Any]) -> tuple
   return jax.jit(jax.grad(loss, (0, 1))).lower(moving, some).compile(compiler_options=quick)(moving, some)
 
 
-def difference(found: Any, wanted: np.ndarray) -> float:
+def difference(found: Array, wanted: np.ndarray) -> float:
   """Returns the largest difference, relative to the largest finite element or 1; infinite if the kinds differ."""
   found = np.asarray(found)
   if found.shape != wanted.shape or found.dtype != wanted.dtype:
@@ -130,7 +136,7 @@ def run(folder: pathlib.Path) -> dict[str, Any]:
   inputs = list(read_arrays(str(folder / "inputs.npz")).values())
   wanted = read_arrays(str(folder / "results.npz"))
 
-  def function(params: dict[str, Any], *arrays: Any) -> Any:
+  def function(params: dict[str, Array], *arrays: Array) -> PyTree:
     return module.model(*[nested(params)] * facts["has_parameters"], *constants, *arrays)
 
   compiled = jax.jit(function).lower(flat, *inputs).compile()

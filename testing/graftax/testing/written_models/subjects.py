@@ -10,19 +10,19 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from graftax.convert import MissingInputError
 from graftax.savedmodel_io import load
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.keras_applications import APPLICATIONS, HEAVY, export_model
+from graftax.testing.pytrees import Leaf, PyTree
 from graftax.testing.tensorflow_programs.catalogue import installed_models
 from graftax.testing.written_models.run_written import is_inexact
 from graftax.testing.zoo.saving import saved_copies
 from graftax.xla_call_module import Module, lift
 
 __all__ = ["Subject", "subject", "subject_names"]
-
-# Any in this module: nested arguments and results of models.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Subject:
   """
 
   function: Callable[..., Any]
-  params: dict[str, Any]
-  inputs: list[Any]
+  params: dict[str, Leaf]
+  inputs: list[Leaf]
   gradient: bool
   x64: bool = False
 
@@ -78,7 +78,7 @@ def subject(name: str, modules: Path | None) -> Iterator[Subject]:
       function, params = copies.loaded[0].convert("serve")
       leaves, structure = jax.tree.flatten(case.inputs)
 
-      def predict(params: Any, *leaves: Any, **rng: Any) -> Any:
+      def predict(params: PyTree, *leaves: Leaf, **rng: Leaf) -> PyTree:
         return function(params, *jax.tree.unflatten(structure, leaves), **rng)[0]
 
       gradient = bool({"grad", "param_grad"} & set(case.checks))
@@ -91,7 +91,7 @@ def _with_key(given: Subject, rng_name: str) -> Subject:
     jax.eval_shape(given.function, given.params, *given.inputs)
   except MissingInputError:
 
-    def keyed(params: Any, *arrays: Any) -> Any:
+    def keyed(params: PyTree, *arrays: Array) -> PyTree:
       return given.function(params, *arrays[:-1], **{rng_name: jax.random.wrap_key_data(arrays[-1])})
 
     return dataclasses.replace(given, function=keyed, inputs=[*given.inputs, jax.random.key_data(jax.random.key(0))])
@@ -105,7 +105,7 @@ def _application(name: str, folder: Path) -> Subject:
   (input_name,) = function.structured_inputs[1]
   images = np.load(folder / "expected.npz")["images"]
 
-  def predict(params: Any, images: Any) -> Any:
+  def predict(params: PyTree, images: Array) -> PyTree:
     return function(params, **{input_name: images})[0]
 
   return Subject(predict, dict(params), [images], name not in HEAVY)

@@ -13,17 +13,16 @@ from graftax.convert import to_source
 from graftax.graphdef_ir import GraftaxError
 from graftax.testing.harness.children import answer_cases
 from graftax.testing.harness.errors import error_text
+from graftax.testing.pytrees import Json, Leaf
 from graftax.testing.written_models.run_written import flattened, gradients, instructions, write_arrays
 from graftax.testing.written_models.subjects import Subject, subject
 
 __all__ = ["write"]
 
-# Any in this module: nested parameters and results.
-
 _MAX_DETAIL = 1000
 
 
-def write(given: Subject, folder: Path) -> dict[str, Any]:
+def write(given: Subject, folder: Path) -> dict[str, Json]:
   """Writes a model into a folder, and returns facts about the text."""
   jax.config.update("jax_enable_x64", given.x64)
   if given.params:
@@ -60,7 +59,7 @@ def write(given: Subject, folder: Path) -> dict[str, Any]:
   return facts
 
 
-def _store(path: Path, arrays: dict[str, Any]) -> None:
+def _store(path: Path, arrays: dict[str, Leaf]) -> None:
   write_arrays(str(path), {name: np.asarray(array) for name, array in arrays.items()})
 
 
@@ -69,7 +68,7 @@ def main() -> None:
   answer_cases(_run)
 
 
-def _run(request: Any, _: Callable[[Any], None]) -> Iterator[Any]:
+def _run(request: Json, _: Callable[[Any], None]) -> Iterator[Any]:
   for name, folder in request["models"]:
     try:
       with subject(name, Path(request["modules"])) as given:

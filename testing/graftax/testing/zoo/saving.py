@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from graftax.savedmodel_io import SavedModel, load
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing._tensorflow import TfFunction, import_tensorflow
 from graftax.testing.differential.converters import Converter
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["ENTRY", "SavedCopies", "saved_copies"]
-
-# Any in this module: functions of TensorFlow.
 
 ENTRY = "serve"
 """The attribute under which the function is saved."""
@@ -40,7 +39,7 @@ class SavedCopies:
     """Returns the folder of a model in `loaded`."""
     return self.folder / str(index)
 
-  def _convert(self, function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+  def _convert(self, function: TfFunction, specs: tuple[PyTree, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
     tf = import_tensorflow()
     concrete = function.get_concrete_function(*specs)
     module = tf.Module()

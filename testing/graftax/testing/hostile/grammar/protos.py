@@ -1,15 +1,16 @@
 """GraphDefs from Python values."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from graftax.graphdef_ir import DType, schema
 
-__all__ = ["Func", "Shape", "add", "attr", "call", "const", "function", "graph", "loop", "table", "tensor"]
+__all__ = ["Func", "Nodes", "Shape", "add", "attr", "call", "const", "function", "graph", "loop", "table", "tensor"]
 
-# Any in this module: values of attributes.
+Nodes: TypeAlias = "schema.RepeatedMessages[schema.NodeDef]"
+"""The nodes of a graph or of a function."""
 
 
 class Func(str):
@@ -63,7 +64,7 @@ def tensor(value: Any) -> schema.TensorProto:
   return schema.TensorProto(dtype=dtype, tensor_shape=shape, tensor_content=array.tobytes())
 
 
-def add(nodes: Any, name: str, op: str, *inputs: str, **attrs: Any) -> schema.NodeDef:
+def add(nodes: Nodes, name: str, op: str, *inputs: str, **attrs: Any) -> schema.NodeDef:
   """Appends a node to the nodes of a graph or function, and returns it."""
   node = nodes.add(name=name, op=op, input=list(inputs))
   for key, value in attrs.items():
@@ -71,23 +72,23 @@ def add(nodes: Any, name: str, op: str, *inputs: str, **attrs: Any) -> schema.No
   return node
 
 
-def const(nodes: Any, name: str, value: Any, **attrs: Any) -> schema.NodeDef:
+def const(nodes: Nodes, name: str, value: Any, **attrs: Any) -> schema.NodeDef:
   """Appends a Const node."""
   proto = value if isinstance(value, schema.TensorProto) else tensor(value)
   return add(nodes, name, "Const", **{"value": proto, "dtype": DType(proto.dtype), **attrs})
 
 
-def call(nodes: Any, name: str, callee: str, *inputs: str, op: str = "PartitionedCall") -> schema.NodeDef:
+def call(nodes: Nodes, name: str, callee: str, *inputs: str, op: str = "PartitionedCall") -> schema.NodeDef:
   """Appends a call of a function from float32 to float32."""
   return add(nodes, name, op, *inputs, f=Func(callee), Tin=[DType.FLOAT], Tout=[DType.FLOAT])
 
 
-def loop(nodes: Any, name: str, op: str, *inputs: str, body: str = "body", **attrs: Any) -> schema.NodeDef:
+def loop(nodes: Nodes, name: str, op: str, *inputs: str, body: str = "body", **attrs: Any) -> schema.NodeDef:
   """Appends a While whose condition is the function `cond`."""
   return add(nodes, name, op, *inputs, cond=Func("cond"), body=Func(body), parallel_iterations=10, **attrs)
 
 
-def table(nodes: Any, value_dtype: DType = DType.INT64, op: str = "HashTableV2") -> schema.NodeDef:
+def table(nodes: Nodes, value_dtype: DType = DType.INT64, op: str = "HashTableV2") -> schema.NodeDef:
   """Appends a table of strings."""
   attrs = {"shared_name": b"t", "container": b"", "use_node_name_sharing": False}
   return add(nodes, "table", op, key_dtype=DType.STRING, value_dtype=value_dtype, **attrs)
@@ -99,7 +100,7 @@ def graph() -> schema.GraphDef:
 
 
 def function(
-  library: Any, name: str, inputs: Mapping[str, DType], outputs: Mapping[str, tuple[str, DType]]
+  library: schema.FunctionDefLibrary, name: str, inputs: Mapping[str, DType], outputs: Mapping[str, tuple[str, DType]]
 ) -> schema.FunctionDef:
   """Appends a function without nodes to a library; outputs are `name -> ("node:arg:0", dtype)`."""
   found = library.function.add()

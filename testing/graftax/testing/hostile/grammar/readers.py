@@ -10,6 +10,7 @@ import numpy as np
 from graftax import xla_call_module
 from graftax.graphdef_ir import DType, TensorSpec
 from graftax.savedmodel_io import CheckpointReader, SavedModel, load, read_orbax, read_safetensors, read_weights
+from graftax.testing.pytrees import Leaf
 
 __all__ = [
   "example",
@@ -23,13 +24,11 @@ __all__ = [
   "use_weights",
 ]
 
-# Any in this module: values of any model.
-
 _UNKNOWN_SIZE = 2
 _MOST_ELEMENTS = 1 << 20
 
 
-def example(spec: Any) -> Any:
+def example(spec: Leaf) -> Leaf:
   """Returns a small input for a spec: 2 for each unknown size; None if it would be large."""
   if not isinstance(spec, TensorSpec):
     return None
@@ -42,10 +41,10 @@ def example(spec: Any) -> Any:
   return np.ones(sizes, spec.dtype.numpy)
 
 
-def use_model(path: Path, *, jit: bool = False) -> dict[str, Any]:
+def use_model(path: Path, *, jit: bool = False) -> dict[str, Leaf]:
   """Loads a model and calls every signature and function of it; returns their results by name."""
   model = load(path)
-  results: dict[str, Any] = {name: np.asarray(value) for name, value in model.variables.items()}
+  results: dict[str, Leaf] = {name: np.asarray(value) for name, value in model.variables.items()}
   results |= {
     "assets": {name: str(file) for name, file in model.assets.items()},
     "fingerprint": repr(model.fingerprint),
@@ -61,7 +60,7 @@ def use_model(path: Path, *, jit: bool = False) -> dict[str, Any]:
   return results
 
 
-def _use_functions(model: SavedModel, results: dict[str, Any]) -> None:
+def _use_functions(model: SavedModel, results: dict[str, Leaf]) -> None:
   for path in model.functions:
     for concrete in model.functions[path].concrete_functions:
       inputs = [example(spec) for spec in concrete.input_specs]
@@ -70,7 +69,7 @@ def _use_functions(model: SavedModel, results: dict[str, Any]) -> None:
         results[path] = jax.tree.map(_array, fn(params, *inputs)[0])
 
 
-def use_split(path: Path, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def use_split(path: Path, inputs: Mapping[str, Leaf] | None = None) -> dict[str, Leaf]:
   """Loads a model, splits each signature into the work of the host and of JAX, and calls the parts."""
   model = load(path)
   results = {}
@@ -81,7 +80,7 @@ def use_split(path: Path, inputs: Mapping[str, Any] | None = None) -> dict[str, 
   return results
 
 
-def _array(value: Any) -> Any:
+def _array(value: Leaf) -> Leaf:
   return np.asarray(value) if isinstance(value, jax.Array) else value
 
 
@@ -106,7 +105,7 @@ def use_orbax(path: Path) -> dict[str, np.ndarray]:
   return {name: np.array(value) for name, value in read_orbax(path).items()}
 
 
-def use_archive(path: Path, cache: Path) -> dict[str, Any]:
+def use_archive(path: Path, cache: Path) -> dict[str, Leaf]:
   """Unpacks an archive of a hub module and calls what is in it."""
   import os
 

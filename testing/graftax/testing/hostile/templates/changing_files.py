@@ -12,8 +12,7 @@ from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.models import write_object_model
 from graftax.testing.hostile.grammar.tables import new_bundle, write_bundle
 from graftax.testing.hostile.registry import Attempt, Box, family
-
-# Any in this module: values of a model.
+from graftax.testing.pytrees import Leaf
 
 _KIND = "changing_files"
 _DATA, _INDEX, _MODEL, _ASSET = (
@@ -109,7 +108,7 @@ def _load_again(folder: Path) -> str:
     return str(e)
 
 
-def _result(fn: Any, params: Any) -> np.ndarray:
+def _result(fn: Any, params: Leaf) -> np.ndarray:
   outputs, _ = fn(params, np.float32(2)) if "x" not in str(fn) else fn(params, x=np.float32(2))
   (value,) = outputs.values() if isinstance(outputs, dict) else (outputs,)
   return np.array(value)

@@ -12,8 +12,6 @@ from graftax.testing.hostile.grammar.readers import use_checkpoint
 from graftax.testing.hostile.grammar.tables import TableLies, slice_key, varint, write_v1
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted, family
 
-# Any in this module: repeated fields of several types.
-
 _KIND = "checkpoint_v1"
 Records = dict[bytes, schema.SavedTensorSlices]
 Change = Callable[[Draw, schema.SavedTensorSlices, Records], None]

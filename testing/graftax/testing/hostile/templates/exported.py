@@ -15,8 +15,6 @@ from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, 
 from graftax.testing.hostile.templates import saved_module
 from graftax.xla_call_module import Module
 
-# Any in this module: arguments of exported functions.
-
 _KIND = "exported"
 
 

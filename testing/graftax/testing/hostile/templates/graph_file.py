@@ -13,8 +13,6 @@ from graftax.testing.hostile.grammar.protos import Func, Shape, add, attr, call,
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
 
-# Any in this module: typeshed's and our own type of messages differ.
-
 _F = DType.FLOAT
 Build = Callable[[Draw, schema.GraphDef], None]
 

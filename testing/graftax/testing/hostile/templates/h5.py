@@ -4,23 +4,25 @@ import io
 import json
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_weights
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
+from graftax.testing.pytrees import Json
 
 __all__ = ["h5_bytes", "honest_h5"]
 
-# Any in this module: files and groups of h5py, which is imported when a template runs.
-
 _VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
-Write = Callable[[Draw, Box, Any], None]
+Group: TypeAlias = Any
+"""A file or a group of h5py, which ships no type information and is imported when a template runs."""
+
+Write = Callable[[Draw, Box, Group], None]
 
 
-def h5_bytes(write: Callable[[Any], None]) -> bytes:
+def h5_bytes(write: Callable[[Group], None]) -> bytes:
   """Returns the bytes of an HDF5 file that a function fills."""
   import h5py
 
@@ -30,7 +32,7 @@ def h5_bytes(write: Callable[[Any], None]) -> bytes:
   return buffer.getvalue()
 
 
-def honest_h5(file: Any) -> None:
+def honest_h5(file: Group) -> None:
   """Writes the weights of one layer."""
   file.create_group("layers/dense/vars")["0"] = _VALUES
 
@@ -42,17 +44,17 @@ def attempt_of(write: Write, draw: Draw, box: Box, expectation: Expectation = "t
   return Attempt(lambda: use_weights(path), expectation)
 
 
-def _layer(file: Any, name: str = "dense") -> Any:
+def _layer(file: Group, name: str = "dense") -> Group:
   return file.require_group(f"layers/{name}/vars")
 
 
 @attempted("loaded")
-def honest(draw: Draw, box: Box, file: Any) -> None:
+def honest(draw: Draw, box: Box, file: Group) -> None:
   del draw, box
   honest_h5(file)
 
 
-def external_links(draw: Draw, box: Box, file: Any) -> None:
+def external_links(draw: Draw, box: Box, file: Group) -> None:
   import h5py
 
   honest_h5(file)
@@ -63,7 +65,7 @@ def external_links(draw: Draw, box: Box, file: Any) -> None:
   file[place] = h5py.ExternalLink(target, draw.pick("/", "/layers/dense", "/x"))
 
 
-def soft_links(draw: Draw, box: Box, file: Any) -> None:
+def soft_links(draw: Draw, box: Box, file: Group) -> None:
   import h5py
 
   honest_h5(file)
@@ -71,30 +73,30 @@ def soft_links(draw: Draw, box: Box, file: Any) -> None:
   file[draw.pick("layers/other", "layers/dense/vars/1")] = h5py.SoftLink(target)
 
 
-def hard_links(draw: Draw, box: Box, file: Any) -> None:
+def hard_links(draw: Draw, box: Box, file: Group) -> None:
   group = _layer(file)
   group["0"] = _VALUES
   for i in range(draw.pick(1, 3, 5000)):
     group[str(i + 1)] = draw.pick(group["0"], file["layers"]) if i < 5 else group["0"]
 
 
-def groups_inside_themselves(draw: Draw, box: Box, file: Any) -> None:
+def groups_inside_themselves(draw: Draw, box: Box, file: Group) -> None:
   group = file.create_group("layers/a")
   for name in ("b", "c", "d")[: draw.integer(1, 3)]:
     group[name] = draw.pick(group, file["layers"], file["/"])
 
 
-def groups_deep(draw: Draw, box: Box, file: Any) -> None:
+def groups_deep(draw: Draw, box: Box, file: Group) -> None:
   _layer(file, "/".join([draw.pick("a", "layers", "vars")] * draw.pick(5, 60, 900)))["0"] = _VALUES
 
 
-def external_values(draw: Draw, box: Box, file: Any) -> None:
+def external_values(draw: Draw, box: Box, file: Group) -> None:
   target = draw.pick(str(box.outside / "secret.txt"), f"../{box.outside.name}/secret.txt", "/etc/hostname", "/dev/zero")
   size = draw.pick(4, 1 << 20)
   _layer(file).create_dataset("0", (size,), "u1", external=[(target, draw.pick(0, 3), size)])
 
 
-def virtual_values(draw: Draw, box: Box, file: Any) -> None:
+def virtual_values(draw: Draw, box: Box, file: Group) -> None:
   import h5py
 
   count = draw.pick(2, 1 << 33)
@@ -104,13 +106,13 @@ def virtual_values(draw: Draw, box: Box, file: Any) -> None:
   _layer(file).create_virtual_dataset("0", layout)
 
 
-def giants_that_are_not_stored(draw: Draw, box: Box, file: Any) -> None:
+def giants_that_are_not_stored(draw: Draw, box: Box, file: Group) -> None:
   shape = draw.pick((1 << 40,), (1 << 28,), (1 << 20, 1 << 20, 1 << 20), (1 << 14, 1 << 14))
   chunks = draw.pick(None, tuple(min(n, 256) for n in shape))
   _layer(file).create_dataset("0", shape, np.float32, chunks=chunks, fillvalue=draw.pick(0.0, 1.5))
 
 
-def compressed_zeros(draw: Draw, box: Box, file: Any) -> None:
+def compressed_zeros(draw: Draw, box: Box, file: Group) -> None:
   num_values = draw.pick(1, 4, 16)
   for i in range(num_values):
     data = _layer(file).create_dataset(
@@ -119,7 +121,7 @@ def compressed_zeros(draw: Draw, box: Box, file: Any) -> None:
     data[: 1 << 20] = 0
 
 
-def chunks_that_unpack_short(draw: Draw, box: Box, file: Any) -> None:
+def chunks_that_unpack_short(draw: Draw, box: Box, file: Group) -> None:
   import zlib
 
   data = _layer(file).create_dataset(
@@ -131,7 +133,7 @@ def chunks_that_unpack_short(draw: Draw, box: Box, file: Any) -> None:
     data.id.write_direct_chunk((row, 0), content, filter_mask=draw.pick(0, 1, 3))
 
 
-def filters(draw: Draw, box: Box, file: Any) -> None:
+def filters(draw: Draw, box: Box, file: Group) -> None:
   fletcher = draw.chance(0.5)
   _layer(file).create_dataset(
     "0",
@@ -143,7 +145,7 @@ def filters(draw: Draw, box: Box, file: Any) -> None:
   )
 
 
-def dtypes(draw: Draw, box: Box, file: Any) -> None:
+def dtypes(draw: Draw, box: Box, file: Group) -> None:
   import h5py
 
   kinds = [
@@ -172,7 +174,7 @@ def dtypes(draw: Draw, box: Box, file: Any) -> None:
     group["0"] = value
 
 
-def attributes(draw: Draw, box: Box, file: Any) -> None:
+def attributes(draw: Draw, box: Box, file: Group) -> None:
   honest_h5(file)
   value = draw.pick(["a", "b"], 5.0, b"\xff", np.zeros(5000), "x" * 60_000, np.array([], "S3"), [[b"a"], [b"b"]])
   draw.pick(file, file["layers"], file["layers/dense/vars"], file["layers/dense"]).attrs[
@@ -180,7 +182,7 @@ def attributes(draw: Draw, box: Box, file: Any) -> None:
   ] = value
 
 
-def legacy(draw: Draw, box: Box, file: Any) -> None:
+def legacy(draw: Draw, box: Box, file: Group) -> None:
   root = file.create_group("model_weights") if draw.chance(0.4) else file
   layers = [draw.pick(b"dense", b"x", b"", b"..", b"/", b"\xff") for _ in range(draw.integer(1, 3))]
   root.attrs["layer_names"] = draw.pick(layers, 5, b"dense", [1, 2])
@@ -193,7 +195,7 @@ def legacy(draw: Draw, box: Box, file: Any) -> None:
   group["dense/kernel:0"] = _VALUES
 
 
-def wrong_places(draw: Draw, box: Box, file: Any) -> None:
+def wrong_places(draw: Draw, box: Box, file: Group) -> None:
   places = "layers layers/dense layers/dense/vars layers/dense/vars/0/1 vars/0 _layer_checkpoint_dependencies/a/vars/0"
   place = draw.pick(*places.split())
   file[place] = _VALUES if draw.chance(0.7) else np.float32(1)
@@ -201,7 +203,7 @@ def wrong_places(draw: Draw, box: Box, file: Any) -> None:
     file.require_group("layers2/dense/vars")
 
 
-def names(draw: Draw, box: Box, file: Any) -> None:
+def names(draw: Draw, box: Box, file: Group) -> None:
   group = file.create_group("layers")
   for i in range(draw.integer(1, 4)):
     name = draw.name(f"layer{i}", "dense", "..", ".")[:300].replace("\0", "").strip("/") or "a"
@@ -211,7 +213,7 @@ def names(draw: Draw, box: Box, file: Any) -> None:
       continue
 
 
-def many_groups(draw: Draw, box: Box, file: Any) -> None:
+def many_groups(draw: Draw, box: Box, file: Group) -> None:
   for i in range(draw.pick(10, 3000)):
     _layer(file, f"l{i}").attrs["name"] = draw.pick("same", f"n{i}") if i < 20 else "same"
 
@@ -226,7 +228,7 @@ def superblock(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_weights(path))
 
 
-def _with_names(file: Any) -> None:
+def _with_names(file: Group) -> None:
   honest_h5(file)
   file.attrs.update(layer_names=["a", "b"])
 
@@ -289,7 +291,7 @@ def sharded_map(draw: Draw, box: Box) -> Attempt:
     "a\0b",
   ]
   groups = ["/layers/dense/vars", "/", "", "/nothing", "../x", "/layers/dense/vars/0", "\0"]
-  weight_map: Any = {
+  weight_map: Json = {
     draw.pick(*groups): draw.pick(draw.pick(*names), [draw.pick(*names), draw.pick(*names)])
     for _ in range(draw.integer(1, 3))
   }

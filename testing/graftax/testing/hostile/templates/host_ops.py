@@ -14,11 +14,10 @@ import numpy as np
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
-from graftax.testing.hostile.grammar.protos import Shape, add, const, function, loop, table
+from graftax.testing.hostile.grammar.protos import Nodes, Shape, add, const, function, loop, table
 from graftax.testing.hostile.grammar.readers import use_split
 from graftax.testing.hostile.registry import Attempt, Box, family
-
-# Any in this module: values that are fed to a model, and attributes of nodes.
+from graftax.testing.pytrees import Leaf
 
 _KIND = "host_ops"
 _F, _I, _L, _S = DType.FLOAT, DType.INT32, DType.INT64, DType.STRING
@@ -28,7 +27,7 @@ def _text(*values: str | bytes) -> np.ndarray:
   return np.array([v if isinstance(v, bytes) else v.encode(errors="surrogatepass") for v in values], object)
 
 
-def _attempt(box: Box, build: Callable[[Any], object], *outputs: str, x: Any = None) -> Attempt:
+def _attempt(box: Box, build: Callable[[Nodes], object], *outputs: str, x: Leaf = None) -> Attempt:
   """Returns the attempt to split and call a graph; its input `x` is a vector of strings, or a scalar."""
   value = _text("a b", "c") if x is None else np.asarray(x, object)
 
@@ -106,7 +105,7 @@ def _image(row: tuple[Callable[[Draw], bytes], Sequence[str]], draw: Draw, box: 
   if op == "DecodeJpeg":
     attrs["ratio"] = draw.pick(1, 2, 8, 0, -1, 1 << 40)
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     add(nodes, "image", op, "x", **attrs)
     add(nodes, "out", "Cast", "image", SrcT=attrs.get("dtype", DType.UINT8), DstT=_F)
 
@@ -149,7 +148,7 @@ def _wav(draw: Draw) -> bytes:
 def audio(draw: Draw, box: Box) -> Attempt:
   channels, samples = draw.pick(-1, 1, 0, 5000, 1 << 40), draw.pick(-1, 4, 0, (1 << 31) - 1, 1 << 40)
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     add(nodes, "wav", "DecodeWav", "x", desired_channels=channels, desired_samples=samples)
     add(nodes, "out", "Neg", "wav", T=_F)
 
@@ -166,7 +165,7 @@ def compressed(draw: Draw, box: Box) -> Attempt:
   name = draw.lie(kind, "", "ZLIB", "GZIP", "XZ", probability=0.2)
   count = draw.pick(1, 8)
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     add(nodes, "data", "DecodeCompressed", "x", compression_type=name.encode())
     add(nodes, "out", "StringLength", "data")
 
@@ -179,7 +178,7 @@ def raw_numbers(draw: Draw, box: Box) -> Attempt:
   data = draw.data(draw.pick(8, 7, 0, 1))
   length = draw.size(8, **INT32)
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     inputs = ["x"]
     if op == "DecodePaddedRaw":
       const(nodes, "length", np.int32(length))
@@ -201,7 +200,7 @@ def regular_expressions(draw: Draw, box: Box) -> Attempt:
   pattern, rewrite = draw.pick(*_PATTERNS), draw.pick("", "\\0", "\\1", "\\9", "\\0" * 5000, "\\", "\\x")
   subject = draw.pick("a" * 30, "a" * 40_000 + "!", "", "\0", "é")
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     if op.startswith("Static"):
       extra = {"rewrite": rewrite.encode(), "replace_global": True} if op.endswith("Replace") else {}
       add(nodes, "out", op, "x", pattern=pattern.encode(), **extra)
@@ -216,7 +215,7 @@ def regular_expressions(draw: Draw, box: Box) -> Attempt:
 def rewrites_that_multiply(draw: Draw, box: Box) -> Attempt:
   depth = draw.pick(3, 12, 30)
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     last = "x"
     for i in range(depth):
       add(nodes, f"r{i}", "StaticRegexReplace", last, pattern=b"a", rewrite=b"aaaa", replace_global=True)
@@ -229,7 +228,7 @@ def rewrites_that_multiply(draw: Draw, box: Box) -> Attempt:
 def joins_that_multiply(draw: Draw, box: Box) -> Attempt:
   depth, op = draw.pick(3, 12, 30), draw.pick("StringJoin", "ReduceJoin")
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     last = "x"
     const(nodes, "axis", np.int32(0))
     for i in range(depth):
@@ -257,7 +256,7 @@ class _TextOp:
 def _with_constants(row: _TextOp, draw: Draw, box: Box) -> Attempt:
   given, found = row.constants(draw), row.attrs(draw)
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     for i, value in enumerate(given):
       const(nodes, f"c{i}", value)
     add(nodes, "made", row.op, "x", *(f"c{i}" for i in range(len(given))), **found)
@@ -355,7 +354,7 @@ def numbers_as_text(draw: Draw, box: Box) -> Attempt:
     "shortest": draw.chance(0.3),
   }
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     const(nodes, "numbers", np.array([1.5, np.nan, 1e30], np.float32))
     add(nodes, "text", "AsString", "numbers", **attrs)
     add(nodes, "out", "StringJoin", "text", "text", N=2)
@@ -371,7 +370,7 @@ def examples(draw: Draw, box: Box) -> Attempt:
   message = draw.lie(data, data[:-1], b"\xff" * 9, b"\n\xff\xff\xff\xff\x0f", b"", data * 3, b"\n\x00" * 1000)
   shape = draw.pick((2,), (), (-1,), (1 << 40,), (-5,), (0, 1 << 50))
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     const(nodes, "names", np.array([], object))
     const(nodes, "sparse", np.array([b"s"] * draw.integer(0, 2), object))
     const(nodes, "dense", np.array([b"a"], object))
@@ -400,7 +399,7 @@ def tables(draw: Draw, box: Box) -> Attempt:
     "offset": draw.size(0),
   }
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     table(nodes, value)
     const(nodes, "file", np.array("assets/words.txt", object))
     add(nodes, "init", "InitializeTableFromTextFileV2", "table", "file", **attrs)
@@ -420,7 +419,7 @@ def tables_of_constants(draw: Draw, box: Box) -> Attempt:
   keys = draw.pick(["a", "b"], ["a", "a"], [], ["a"] * 5, [["a", "b"]])
   values = draw.pick([1, 2], [1], [], [[1, 2]], list(range(5)))
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     table(nodes, op=draw.pick("HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"))
     const(nodes, "keys", np.array(keys, object))
     const(nodes, "values", np.array(values, np.int64))
@@ -438,7 +437,7 @@ def tables_of_constants(draw: Draw, box: Box) -> Attempt:
 def sparse_crosses(draw: Draw, box: Box) -> Attempt:
   count = draw.pick(2, 3, 12)
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     for i in range(count):
       const(nodes, f"d{i}", np.array([["a", "b", "c"] * draw.pick(1, 300)], object))
     const(nodes, "separator", np.array("_X_", object))
@@ -455,7 +454,7 @@ def sparse_crosses_of_columns(draw: Draw, box: Box) -> Attempt:
   shape = np.array(draw.lie([2, 1], [0, 0], [-1, 1], [1 << 40, 1], [1 << 62, 1 << 62], [1, 1], [9, 1]), np.int64)
   sizes = [draw.pick(1, 0, 300) for _ in range(5)]
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     const(nodes, "indices", indices)
     const(nodes, "values", np.array(draw.lie(["p", "q"], ["p"], [], ["p"] * 9), object))
     const(nodes, "shape", shape)

@@ -14,8 +14,7 @@ from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_weights
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, family
 from graftax.testing.hostile.templates.h5 import h5_bytes, honest_h5
-
-# Any in this module: JSON.
+from graftax.testing.pytrees import Json
 
 _KIND = "keras_archive"
 _CONFIG = {
@@ -38,7 +37,7 @@ def _zip(
   return buffer.getvalue()
 
 
-def _members(config: Any = None, weights: bytes | None = None) -> list[tuple[str | zipfile.ZipInfo, bytes]]:
+def _members(config: Json = None, weights: bytes | None = None) -> list[tuple[str | zipfile.ZipInfo, bytes]]:
   return [
     ("metadata.json", b'{"keras_version": "3.8.0"}'),
     (
@@ -194,7 +193,7 @@ def configurations(draw: Draw, box: Box) -> Attempt:
 
 
 def configured_layers(draw: Draw, box: Box) -> Attempt:
-  layer: Any = {
+  layer: Json = {
     "class_name": draw.name("Dense", "Lambda", "os.system", "builtins.eval"),
     "module": draw.name("keras.layers", "os", "subprocess"),
     "config": draw.pick(

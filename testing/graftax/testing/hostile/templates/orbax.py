@@ -15,8 +15,7 @@ from graftax.savedmodel_io import write_orbax
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_orbax
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
-
-# Any in this module: JSON.
+from graftax.testing.pytrees import Json
 
 _PARAMS = {"dense/kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "dense/bias": np.ones(3, np.float32)}
 _META, _MARKER, _SHARDING, _ARRAYS = "_METADATA", "_CHECKPOINT_METADATA", "_sharding", "array_metadatas/process_0"
@@ -41,10 +40,10 @@ def attempt_of(change: Change, draw: Draw, box: Box, expectation: Expectation = 
   return Attempt(lambda: use_orbax(folder), expectation)
 
 
-def _edited(path: Path, draw: Draw, values: list[Any], chance: float = 0.15) -> None:
+def _edited(path: Path, draw: Draw, values: list[Json], chance: float = 0.15) -> None:
   """Replaces some values in a JSON file, at any depth."""
 
-  def edit(value: Any) -> Any:
+  def edit(value: Json) -> Json:
     if draw.chance(chance):
       return draw.pick(*values)
     if isinstance(value, dict):
@@ -54,7 +53,7 @@ def _edited(path: Path, draw: Draw, values: list[Any], chance: float = 0.15) -> 
   path.write_text(json.dumps(edit(json.loads(path.read_text()))))
 
 
-_VALUES: list[Any] = [
+_VALUES: list[Json] = [
   None,
   5,
   -1,

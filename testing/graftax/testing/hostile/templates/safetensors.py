@@ -3,17 +3,15 @@
 import json
 import struct
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_safetensors
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
+from graftax.testing.pytrees import Json
 
-# Any in this module: JSON, in which anything may be.
-
-Header = dict[str, Any]
+Header = dict[str, Json]
 Change = Callable[[Draw, Header], None]
 
 
@@ -92,7 +90,7 @@ def fields_missing(draw: Draw, header: Header) -> None:
 
 
 def fields_of_other_types(draw: Draw, header: Header) -> None:
-  values: list[Any] = [5, None, [], {}, "x", True, 1.5, [1.5], ["2"], [[2]], 1 << 70, -0.0]
+  values: list[Json] = [5, None, [], {}, "x", True, 1.5, [1.5], ["2"], [[2]], 1 << 70, -0.0]
   for name in ("a", "b"):
     for key in ("dtype", "shape", "data_offsets"):
       if draw.chance(0.3):
@@ -204,7 +202,7 @@ def folders(draw: Draw, box: Box) -> Attempt:
 
 
 def index_of_shards(draw: Draw, box: Box) -> Attempt:
-  shards: list[Any] = [
+  shards: list[Json] = [
     "m.safetensors",
     "model-00001-of-00001.safetensors",
     "",
@@ -220,7 +218,7 @@ def index_of_shards(draw: Draw, box: Box) -> Attempt:
   ]
   _file(box, json.dumps(_honest()).encode())
   (box.model / "folder").mkdir()
-  weight_map: Any = {name: draw.pick(*shards) for name in ("a", "b", draw.name("c"))}
+  weight_map: Json = {name: draw.pick(*shards) for name in ("a", "b", draw.name("c"))}
   content = {
     "metadata": {"total_size": draw.size(40)},
     "weight_map": draw.pick(weight_map, weight_map, weight_map, [], None),

@@ -14,8 +14,6 @@ from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.grammar.tables import new_bundle, varint, write_bundle
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, attempted
 
-# Any in this module: protocol buffers, whose fields are chosen by name.
-
 _DTYPES = (
   DType.FLOAT,
   DType.INT32,

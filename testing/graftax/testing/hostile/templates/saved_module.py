@@ -13,11 +13,10 @@ import jax.numpy as jnp
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_module
 from graftax.testing.hostile.registry import Attempt, Box, Expectation
+from graftax.testing.pytrees import Json, PyTree
 from graftax.xla_call_module import Module
 
-# Any in this module: what JSON can hold.
-
-_LIES: tuple[Any, ...] = (
+_LIES: tuple[Json, ...] = (
   *(None, True, -1, 0, 1 << 40, 1.5, "", "x", "cpu", "/etc/hostname", "\0", "a" * 70_000, [], [[]], [-1], [1 << 62]),
   *({}, {"kind": "leaf"}, ["?"] * 100_000, "key<fry>", "float0", [[["x", -1]]], "!!!not base64"),
 )
@@ -25,7 +24,7 @@ _LIES: tuple[Any, ...] = (
 
 @cache
 def _entries() -> dict[str, bytes]:
-  def function(tree: Any) -> Any:
+  def function(tree: PyTree) -> PyTree:
     return {"y": jnp.sin(tree["x"][0]) + tree["x"][1]}
 
   x = jax.ShapeDtypeStruct((jax.export.symbolic_shape("n")[0],), jnp.float32)
@@ -66,7 +65,7 @@ def saved_honest(draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, _packed(list(_honest(box).items())), "loaded")
 
 
-def _changed(draw: Draw, value: Any, depth: int) -> Any:
+def _changed(draw: Draw, value: Json, depth: int) -> Json:
   """Returns a value of JSON with one part, found by going inside, replaced or removed."""
   if not isinstance(value, dict | list) or not value or (depth and draw.chance(0.3)):
     return draw.pick(*_LIES)

@@ -1,21 +1,19 @@
 """Models that are written as Python: files of other kinds, and names that Python does not have."""
 
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 
 from graftax.convert import to_source
-from graftax.graphdef_ir import DType
+from graftax.graphdef_ir import DType, schema
 from graftax.savedmodel_io import load
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
 from graftax.testing.hostile.grammar.protos import add, const
 from graftax.testing.hostile.grammar.readers import example
 from graftax.testing.hostile.registry import Attempt, Box, Template, family, find_template, templates
-
-# Any in this module: values that are fed to a model.
+from graftax.testing.pytrees import Leaf
 
 _KIND = "source"
 _NAMES = (
@@ -36,10 +34,10 @@ _NAMES = (
 )
 
 
-def _run(path: Path) -> dict[str, Any]:
+def _run(path: Path) -> dict[str, Leaf]:
   """Writes every signature of a model as Python, and calls it."""
   model = load(path)
-  results: dict[str, Any] = {}
+  results: dict[str, Leaf] = {}
   for name, signature in model.signatures.items():
     fn, params = model.convert(signature)
     inputs = {key: example(spec) for key, spec in signature.inputs.items()}
@@ -81,7 +79,7 @@ def names(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: _run(box.model), "loaded")
 
 
-def _sum(graph: Any, count: int) -> None:
+def _sum(graph: schema.GraphDef, count: int) -> None:
   const(graph.node, "large", np.arange(40, dtype=np.float32).reshape(20, 2))
   add(graph.node, "all", "AddN", *(f"x{i}" for i in range(count)), N=count, T=DType.FLOAT)
   add(graph.node, "out", "Mul", "all", "large", T=DType.FLOAT)

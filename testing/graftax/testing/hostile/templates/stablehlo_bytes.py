@@ -11,13 +11,11 @@ import jax.numpy as jnp
 
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import Draw
-from graftax.testing.hostile.grammar.protos import Func, Shape, add, attr, graph
+from graftax.testing.hostile.grammar.protos import Func, Nodes, Shape, add, attr, graph
 from graftax.testing.hostile.grammar.readers import use_model, use_module
 from graftax.testing.hostile.grammar.tables import varint
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, family
 from graftax.xla_call_module import Module
-
-# Any in this module: attributes of nodes.
 
 _KIND = "stablehlo_bytes"
 _F = DType.FLOAT
@@ -225,7 +223,7 @@ def hlo_messages(draw: Draw, box: Box) -> Attempt:
   return Attempt(lambda: use_module(Module.from_hlo(data)))
 
 
-def _call(nodes: Any, name: str, source: str, shape: tuple[int, ...], module: bytes, **attrs: Any) -> schema.NodeDef:
+def _call(nodes: Nodes, name: str, source: str, shape: tuple[int, ...], module: bytes, **attrs: Any) -> schema.NodeDef:
   """Appends a node that calls a module of one argument and one result."""
   types = {"Tin": [_F], "Tout": [_F], "Sout": [Shape(shape)]}
   return add(nodes, name, "XlaCallModule", source, module=module, platforms=[b"CPU"], **types, **attrs)

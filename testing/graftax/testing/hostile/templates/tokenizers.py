@@ -8,7 +8,7 @@ import numpy as np
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
-from graftax.testing.hostile.grammar.protos import add, const
+from graftax.testing.hostile.grammar.protos import Nodes, add, const
 from graftax.testing.hostile.grammar.readers import use_split
 from graftax.testing.hostile.grammar.text_models import (
   CONTROL,
@@ -22,8 +22,7 @@ from graftax.testing.hostile.grammar.text_models import (
   trie,
 )
 from graftax.testing.hostile.registry import Attempt, Box, Expectation
-
-# Any in this module: nodes of a graph, and what reading a file returns.
+from graftax.testing.pytrees import Leaf
 
 _I, _L, _S = DType.INT32, DType.INT64, DType.STRING
 _TEXTS: tuple[bytes, ...] = (
@@ -40,7 +39,7 @@ _TEXTS: tuple[bytes, ...] = (
 def _attempt(
   box: Box,
   text: bytes,
-  build: Callable[[Any], object],
+  build: Callable[[Nodes], object],
   output: str = "made",
   *,
   expectation: Expectation = "typed",
@@ -51,7 +50,7 @@ def _attempt(
   def fill(graph: schema.GraphDef) -> None:
     build(graph.node)
 
-  def check(results: Any) -> None:
+  def check(results: Leaf) -> None:
     found = results["serving_default"][output].tolist()
     assert found == numbers, f"found {found}; expected {numbers}"
 
@@ -62,7 +61,7 @@ def _attempt(
   return Attempt(lambda: use_split(box.model, {"x": value}), expectation, check=None if numbers is None else check)
 
 
-def _tokenized(nodes: Any, model: bytes, draw: Draw | None = None, out_type: DType = _I) -> None:
+def _tokenized(nodes: Nodes, model: bytes, draw: Draw | None = None, out_type: DType = _I) -> None:
   """Adds nodes that split `x` by a SentencePiece model."""
   add(nodes, "sp", "SentencepieceOp", model=model, shared_name=b"", container=b"", use_node_name_sharing=False)
   const(nodes, "nbest", np.int32(0 if draw is None else draw.pick(*([0] * 6 + [1, -1, 1 << 30]))))
@@ -154,7 +153,7 @@ def sentencepiece_inputs(draw: Draw, box: Box) -> Attempt:
   alpha = draw.lie(np.float32(1), np.ones((2, 2), np.float32), np.float32("nan"), np.int32(1))
   flag = draw.lie(np.bool_(False), np.zeros(2, np.bool_), np.int32(0), np.zeros((0, 1 << 20), np.bool_))
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     add(
       nodes, "sp", "SentencepieceOp", model=sentencepiece_model(), shared_name=b"", container=b"",
       use_node_name_sharing=False,
@@ -175,7 +174,7 @@ def sentencepiece_numbers(draw: Draw, box: Box) -> Attempt:
   splits = np.array(draw.lie([0, len(numbers)], [0, 9], [0, -1, 2], [2, 0], [], [1, 1], [0, 1 << 40]), np.int64)
   op = draw.pick("SentencepieceIdToStringOp", "SentencepieceDetokenizeOp", "SentencepieceStringToIdOp")
 
-  def build(nodes: Any) -> None:
+  def build(nodes: Nodes) -> None:
     add(
       nodes, "sp", "SentencepieceOp", model=sentencepiece_model(trainer={44: surface}), shared_name=b"", container=b"",
       use_node_name_sharing=False,
@@ -194,7 +193,7 @@ def sentencepiece_numbers(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, draw.pick(*_TEXTS), build, "lengths")
 
 
-def _by_wordpieces(nodes: Any, model: bytes) -> None:
+def _by_wordpieces(nodes: Nodes, model: bytes) -> None:
   const(nodes, "model", np.frombuffer(model, np.uint8).copy())
   add(nodes, "made", "FastWordpieceTokenizeWithOffsets", "x", "model")
 
@@ -262,7 +261,7 @@ def fast_wordpiece_bytes(draw: Draw, box: Box) -> Attempt:
   return _attempt(box, draw.pick(*_TEXTS), lambda nodes: _by_wordpieces(nodes, model), "made:1")
 
 
-def _wordpiece(nodes: Any, keys: np.ndarray, values: np.ndarray, **attrs: Any) -> None:
+def _wordpiece(nodes: Nodes, keys: np.ndarray, values: np.ndarray, **attrs: Any) -> None:
   """Adds nodes that split `x` by a vocabulary in a table."""
   add(nodes, "table", "HashTableV2", key_dtype=_S, value_dtype=_L, shared_name=b"t", container=b"")
   const(nodes, "keys", keys)

@@ -7,11 +7,9 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import Draw
-from graftax.testing.hostile.grammar.protos import Func, Shape, add, call, const, function, graph, loop
+from graftax.testing.hostile.grammar.protos import Func, Nodes, Shape, add, call, const, function, graph, loop
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.registry import Attempt, Box, family
-
-# Any in this module: attributes of nodes.
 
 _KIND = "tracing"
 _F, _I, _L, _B, _S = DType.FLOAT, DType.INT32, DType.INT64, DType.BOOL, DType.STRING
@@ -48,7 +46,7 @@ def _int(draw: Draw, dtype: type = np.int64) -> Any:
   return dtype(min(max(size, info.min), info.max))
 
 
-Row = tuple[str, Callable[[Draw, Any], list[str]], Mapping[str, Any], DType]
+Row = tuple[str, Callable[[Draw, Nodes], list[str]], Mapping[str, Any], DType]
 
 
 def _sized(row: Row, draw: Draw, box: Box) -> Attempt:
@@ -63,10 +61,10 @@ def _sized(row: Row, draw: Draw, box: Box) -> Attempt:
   return _attempt(draw, box, made)
 
 
-def _of(inputs: Callable[[Draw], Mapping[str, Any]]) -> Callable[[Draw, Any], list[str]]:
+def _of(inputs: Callable[[Draw], Mapping[str, Any]]) -> Callable[[Draw, Nodes], list[str]]:
   """Returns what adds constants by name and returns the names; None is a node that is there already."""
 
-  def build(draw: Draw, nodes: Any) -> list[str]:
+  def build(draw: Draw, nodes: Nodes) -> list[str]:
     values = inputs(draw)
     for name, value in values.items():
       if value is not None:
@@ -76,35 +74,35 @@ def _of(inputs: Callable[[Draw], Mapping[str, Any]]) -> Callable[[Draw, Any], li
   return build
 
 
-def _range(draw: Draw, nodes: Any) -> list[str]:
+def _range(draw: Draw, nodes: Nodes) -> list[str]:
   delta = draw.pick(np.int64(1), np.int64(0), np.int64(-1), np.int64(1 << 40))
   return _of(lambda d: {"from": np.int64(0), "to": _int(d), "delta": delta})(draw, nodes)
 
 
-def _float_range(draw: Draw, nodes: Any) -> list[str]:
+def _float_range(draw: Draw, nodes: Nodes) -> list[str]:
   delta = draw.pick(np.float32(1), np.float32(1e-30), np.float32("nan"), np.float32("inf"), np.float32(0))
   end = draw.pick(np.float32(3), np.float32(1e30), np.float32("inf"), np.float32("nan"))
   return _of(lambda d: {"from": np.float32(0), "to": end, "delta": delta})(draw, nodes)
 
 
-def _diagonal(draw: Draw, nodes: Any) -> list[str]:
+def _diagonal(draw: Draw, nodes: Nodes) -> list[str]:
   sizes = {name: _int(draw, np.int32) for name in ("rows", "columns")}
   return _of(lambda d: {"x": None, "k": _int(d, np.int32), **sizes, "padding": np.float32(0)})(draw, nodes)
 
 
-def _where(draw: Draw, nodes: Any) -> list[str]:
+def _where(draw: Draw, nodes: Nodes) -> list[str]:
   sizes = _of(lambda d: {"dims": [d.pick(3, 1 << 14, 1 << 31), d.pick(3, 1 << 14)], "true": np.bool_(True)})
   add(nodes, "filled", "Fill", *sizes(draw, nodes), T=_B, index_type=_L)
   return ["filled"]
 
 
-def _list_reserve(draw: Draw, nodes: Any) -> list[str]:
+def _list_reserve(draw: Draw, nodes: Nodes) -> list[str]:
   sizes = _of(lambda d: {"element_shape": np.array([d.pick(2, -1, 1 << 30)], np.int32), "n": _int(d, np.int32)})
   add(nodes, "list", "TensorListReserve", *sizes(draw, nodes), element_dtype=_F, shape_type=_I)
   return ["list", "element_shape"]
 
 
-def _sequence_mask(draw: Draw, nodes: Any) -> list[str]:
+def _sequence_mask(draw: Draw, nodes: Nodes) -> list[str]:
   add(nodes, "row", "Range", *_range(draw, nodes), Tidx=_L)
   const(nodes, "axis", np.int32(1))
   add(nodes, "column", "ExpandDims", "row", "axis", T=_L, Tdim=_I)
