@@ -61,47 +61,19 @@ class CheckedModel:
   compile_s: float
 
 
-APPLICATIONS: tuple[Application, ...] = (
-  Application("MobileNet", gradient=True),
-  Application("MobileNetV2", gradient=True),
-  Application("MobileNetV3Small"),
-  Application("MobileNetV3Large"),
-  Application("EfficientNetB0", gradient=True),
-  Application("EfficientNetB1"),
-  Application("EfficientNetB2"),
-  Application("EfficientNetB3"),
-  Application("EfficientNetB4"),
-  Application("EfficientNetB5"),
-  Application("EfficientNetB6"),
-  Application("EfficientNetB7"),
-  Application("EfficientNetV2B0"),
-  Application("EfficientNetV2B1"),
-  Application("EfficientNetV2B2"),
-  Application("EfficientNetV2B3"),
-  Application("EfficientNetV2S"),
-  Application("EfficientNetV2M", scale=0.87),
-  Application("EfficientNetV2L", scale=0.87),
-  Application("ResNet50", gradient=True),
-  Application("ResNet101"),
-  Application("ResNet152"),
-  Application("ResNet50V2"),
-  Application("ResNet101V2"),
-  Application("ResNet152V2"),
-  Application("DenseNet121"),
-  Application("DenseNet169"),
-  Application("DenseNet201"),
-  Application("InceptionV3", 75),
-  Application("InceptionResNetV2", 75),
-  Application("Xception", 71),
-  Application("NASNetMobile"),
-  Application("NASNetLarge"),
-  Application("VGG16"),
-  Application("VGG19"),
-  Application("ConvNeXtTiny"),
-  Application("ConvNeXtSmall"),
-  Application("ConvNeXtBase"),
-  Application("ConvNeXtLarge"),
-  Application("ConvNeXtXLarge"),
+_IMAGE_SIZES = {"InceptionV3": 75, "InceptionResNetV2": 75, "Xception": 71}
+_WITH_GRADIENT = "MobileNet MobileNetV2 EfficientNetB0 ResNet50".split()
+_SCALES = {"EfficientNetV2M": 0.87, "EfficientNetV2L": 0.87}
+APPLICATIONS: tuple[Application, ...] = tuple(
+  Application(name, _IMAGE_SIZES.get(name, 64), name in _WITH_GRADIENT, _SCALES.get(name, 1.0))
+  for name in (
+    "MobileNet MobileNetV2 MobileNetV3Small MobileNetV3Large EfficientNetB0 EfficientNetB1 EfficientNetB2 "
+    "EfficientNetB3 EfficientNetB4 EfficientNetB5 EfficientNetB6 EfficientNetB7 EfficientNetV2B0 "
+    "EfficientNetV2B1 EfficientNetV2B2 EfficientNetV2B3 EfficientNetV2S EfficientNetV2M EfficientNetV2L ResNet50 "
+    "ResNet101 ResNet152 ResNet50V2 ResNet101V2 ResNet152V2 DenseNet121 DenseNet169 DenseNet201 InceptionV3 "
+    "InceptionResNetV2 Xception NASNetMobile NASNetLarge VGG16 VGG19 ConvNeXtTiny ConvNeXtSmall ConvNeXtBase "
+    "ConvNeXtLarge ConvNeXtXLarge"
+  ).split()
 )
 
 HEAVY = frozenset({
