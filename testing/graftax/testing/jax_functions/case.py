@@ -56,31 +56,17 @@ class Case:
   kind: str = ""
 
 
-def f32(*shape: int) -> jax.ShapeDtypeStruct:
-  """Returns the specification of a random float32 array."""
-  return jax.ShapeDtypeStruct(shape, np.float32)
+def _specs_of(dtype: np.typing.DTypeLike) -> Callable[..., jax.ShapeDtypeStruct]:
+  def spec(*shape: int) -> jax.ShapeDtypeStruct:
+    """Returns the specification of a random array."""
+    with jax.enable_x64(True):
+      return jax.ShapeDtypeStruct(shape, dtype)
+
+  return spec
 
 
-def bf16(*shape: int) -> jax.ShapeDtypeStruct:
-  """Returns the specification of a random bfloat16 array."""
-  return jax.ShapeDtypeStruct(shape, ml_dtypes.bfloat16)
-
-
-def f64(*shape: int) -> jax.ShapeDtypeStruct:
-  """Returns the specification of a random float64 array."""
-  with jax.enable_x64(True):
-    return jax.ShapeDtypeStruct(shape, np.float64)
-
-
-def c64(*shape: int) -> jax.ShapeDtypeStruct:
-  """Returns the specification of a random complex64 array."""
-  return jax.ShapeDtypeStruct(shape, np.complex64)
-
-
-def c128(*shape: int) -> jax.ShapeDtypeStruct:
-  """Returns the specification of a random complex128 array."""
-  with jax.enable_x64(True):
-    return jax.ShapeDtypeStruct(shape, np.complex128)
+f32, bf16, f64 = map(_specs_of, (np.float32, ml_dtypes.bfloat16, np.float64))
+c64, c128 = map(_specs_of, (np.complex64, np.complex128))
 
 
 def arguments(case: Case, seed: int = 0) -> tuple[Any, ...]:
