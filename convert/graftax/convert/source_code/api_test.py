@@ -423,6 +423,74 @@ def test_a_stored_gradient_is_the_rule_of_a_function():
     np.testing.assert_array_equal(function(source.function())(points), function(lambda x: lifted(x)[0])(points))
 
 
+def _scaled(kind, scale):
+  """Returns the sine times an array that the function and its rule close over, with 2 as a factor in the derivative."""
+  if kind == "jvp":
+
+    @jax.custom_jvp
+    def scaled(x):
+      return jnp.sin(x) * scale
+
+    scaled.defjvps(lambda tangent, result, x: 2 * tangent * scale)
+  else:
+
+    @jax.custom_vjp
+    def scaled(x):
+      return jnp.sin(x) * scale
+
+    scaled.defvjp(lambda x: (scaled(x), ()), lambda _, g: (2 * g * scale,))
+  return scaled
+
+
+@pytest.mark.parametrize("size", [3, 20])  # within the text, and too large for it
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+def test_functions_with_rules_may_close_over_different_arrays(kind, size):
+  first, second = (_scaled(kind, np.arange(start, start + size, dtype=np.float32)) for start in (1, 4))
+  x = np.linspace(-1, 1, size, dtype=np.float32)
+
+  def fn(x):
+    return first(x) + second(second(x)) + lax.scan(lambda c, _: (first(c), None), x, length=3)[0]
+
+  source = to_source(fn, x)
+  given = [source.parameters()] * bool(source.tree)
+
+  def written(x):
+    return source.function()(*given, x)
+
+  np.testing.assert_allclose(written(x), fn(x), rtol=1e-6)
+  gradients = (jax.grad(lambda x, f=f: f(x).sum())(x) for f in (fn, written))
+  np.testing.assert_allclose(*gradients, rtol=1e-6)
+
+
+def test_a_derivative_that_raises_an_error_raises_one_in_the_text():
+  @jax.custom_jvp
+  def constant(x):
+    return x
+
+  @constant.defjvp
+  def _(primals, tangents):
+    raise RuntimeError("this is not differentiated")
+
+  @jax.custom_vjp
+  def product(x, y):
+    return x * y
+
+  def forward(x, y):
+    if y.perturbed:
+      raise RuntimeError("this is not differentiated")
+    return x.value * y.value, y.value
+
+  product.defvjp(forward, lambda y, g: (3 * g * y, None), symbolic_zeros=True)
+  for fn in (lambda x, y: x * constant(y), product):
+    written = to_source(fn, _X, _X + 1).function()
+    np.testing.assert_allclose(written(_X, _X + 1), fn(_X, _X + 1))
+    gradients = (jax.grad(lambda *args, f=f: f(*args).sum())(_X, _X + 1) for f in (fn, written))
+    np.testing.assert_allclose(*gradients)
+    for f in (fn, written):
+      with pytest.raises((RuntimeError, NotImplementedError), match="not differentiated"):
+        jax.grad(lambda *args, f=f: f(*args).sum(), 1)(_X, _X + 1)
+
+
 def test_a_sharding_over_no_axes_is_left_out():
   @jax.custom_jvp
   def cast(x):

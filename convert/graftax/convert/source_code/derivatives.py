@@ -1,7 +1,8 @@
 """Traces the derivative rules of functions that have their own."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
+from graftax.convert.source_code.errors import SourceError
 from graftax.xla_call_module import lax_extras
 
 __all__ = ["TracedRule", "has_derivative", "is_nearly_own", "is_stored", "primal", "trace"]
@@ -24,6 +26,7 @@ class TracedRule:
     primal: the function.
     jaxprs: the rule's functions, as in `program.Rule`.
     num_residuals, differentiable, results_differentiable: as in `program.Rule`.
+    refused: arguments that have tangents for which the rule raises an error: position -> message.
   """
 
   key: str
@@ -33,6 +36,7 @@ class TracedRule:
   num_residuals: int
   differentiable: tuple[bool, ...]
   results_differentiable: tuple[bool, ...]
+  refused: dict[int, str]
 
 
 _LINEAR_CALL = "graftax_linear_call"
@@ -45,8 +49,11 @@ def is_stored(equation: JaxprEqn) -> bool:
   if equation.primitive.name not in ("custom_jvp_call", "graftax_call_with_tangents"):
     return False
   inputs, specs = _inputs(equation)
-  moving = tuple(is_inexact(v.aval) for v in inputs)
-  closed = _jvp(_function(equation, inputs), specs, moving, tuple(is_inexact(v.aval) for v in equation.outvars))
+  moving = _moving(equation, inputs)
+  try:
+    closed = _jvp(_function(equation, inputs), specs, moving, tuple(is_inexact(v.aval) for v in equation.outvars))
+  except Exception:  # of the rule, which `trace` calls again
+    return False
   return any(e.primitive.name == _LINEAR_CALL for e in closed.jaxpr.eqns)
 
 
@@ -73,22 +80,87 @@ def has_derivative(equation: JaxprEqn) -> bool:
 
 
 def trace(equation: JaxprEqn, kind: str) -> TracedRule:
-  """Returns the rule of an equation that calls a function with a derivative of its own."""
+  """Returns the rule of an equation that calls a function with a derivative of its own.
+
+  A rule may raise an error: equinox and the libraries on it do so for arguments that must not be differentiated.
+  """
   inputs, specs = _inputs(equation)
-  moving = tuple(is_inexact(v.aval) for v in inputs)
   results_moving = tuple(is_inexact(v.aval) for v in equation.outvars)
   params = equation.params
   whole = _function(equation, inputs)
   closed = primal(equation)
-  if kind == "jvp":
-    jaxprs, num_residuals = {"jvp": _jvp(whole, specs, moving, results_moving)}, 0
-  else:
-    jaxprs, num_residuals = _vjp(whole, specs, moving, results_moving)
+
+  def traced(moving: tuple[bool, ...]) -> tuple[dict[str, ClosedJaxpr], int]:
+    if kind == "jvp":
+      jaxprs, num_residuals = {"jvp": _jvp(whole, specs, moving, results_moving)}, 0
+    else:
+      jaxprs, num_residuals = _vjp(whole, specs, moving, results_moving)
+    if any(isinstance(const, jax.core.Tracer) for closed in jaxprs.values() for const in _consts(closed)):
+      raise SourceError("The derivative reads a value around the function. Pass it as an argument, or as a residual.")
+    return jaxprs, num_residuals
+
+  jaxprs: dict[str, ClosedJaxpr] = {}
+  num_residuals, moving, refused = 0, (False,) * len(inputs), dict[int, str]()
+  candidates = [i for i, m in enumerate(_moving(equation, inputs)) if m]
+  # Only rules that are told which tangents are zero can tell arguments apart. Others raise for all or none.
+  for group in [[i] for i in candidates] if params.get("symbolic_zeros") else [candidates]:
+    wanted = tuple(m or i in group for i, m in enumerate(moving))
+    try:
+      jaxprs, num_residuals = traced(wanted)
+      moving = wanted
+    except Exception as e:
+      # JAX does not run a rule again that has raised an error, so the first message says the most.
+      refused |= dict.fromkeys(group, next(iter(refused.values()), _message(e)))
+  refused |= _closed_over(equation, inputs)
   inner = params.get("call_jaxpr")
   debug = getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
   name = str(params.get("name") or getattr(debug, "func_name", "") or "function")
-  key = "\n".join([name, str(closed), *map(str, jaxprs.values())])
-  return TracedRule(key, name, closed, jaxprs, num_residuals, moving, results_moving)
+  key = "\n".join([name, *map(_text, (closed, *jaxprs.values())), repr(moving)])
+  return TracedRule(key, name, closed, jaxprs, num_residuals, moving, results_moving, refused)
+
+
+def _moving(equation: JaxprEqn, inputs: Sequence[Var]) -> tuple[bool, ...]:
+  """Returns which arguments have tangents: those of floating point that the function does not close over."""
+  closed_over = _closed_over(equation, inputs)
+  return tuple(is_inexact(v.aval) and i not in closed_over for i, v in enumerate(inputs))
+
+
+def _closed_over(equation: JaxprEqn, inputs: Sequence[Var]) -> dict[int, str]:
+  """Returns the arguments that the function closes over, for which JAX has no derivative: position -> message."""
+  count = equation.params.get("num_consts", 0)
+  arguments = {v for v in equation.invars[count:] if not isinstance(v, Literal)}
+  message = "A function with a derivative of its own closes over this value. Pass it as an argument."
+  closed_over = {v for v in equation.invars[:count] if not isinstance(v, Literal)} - arguments
+  return {i: message for i, v in enumerate(inputs) if v in closed_over and is_inexact(v.aval)}
+
+
+def _message(error: Exception) -> str:
+  return " ".join(str(error).split()) or type(error).__name__
+
+
+def _text(closed: ClosedJaxpr) -> str:
+  """Returns text that differs for different programs: a printed jaxpr does not have the values of its constants."""
+  return "\n".join([str(closed), *(_digest(const) for const in _consts(closed))])
+
+
+def _consts(value: Any) -> Iterator[Any]:
+  """Yields the constants of a program and of the programs in it."""
+  if isinstance(value, ClosedJaxpr):
+    yield from value.consts
+    value = value.jaxpr
+  if isinstance(value, Jaxpr):
+    for equation in value.eqns:
+      for param in equation.params.values():
+        yield from _consts(param)
+  elif isinstance(value, tuple | list):
+    for part in value:
+      yield from _consts(part)
+
+
+def _digest(const: Any) -> str:
+  if hasattr(const, "dtype") and jnp.issubdtype(const.dtype, jax.dtypes.extended):
+    return str(id(const))
+  return hashlib.sha256(np.asarray(const).tobytes()).hexdigest()
 
 
 def _function(equation: JaxprEqn, inputs: Sequence[Var]) -> Callable[..., Any]:
@@ -125,7 +197,12 @@ def _jvp(
   """Returns the rule as a function of primals and tangents of the arguments that have some."""
 
   def rule(primals: Sequence[jax.Array], tangents: Sequence[jax.Array]) -> Any:
-    results, moved = jax.jvp(function, primals, _with_float0(tangents, primals, moving))
+    def some(*moved: jax.Array) -> Any:
+      values = iter(moved)
+      return function(*[next(values) if m else p for p, m in zip(primals, moving, strict=True)])
+
+    given = [p for p, m in zip(primals, moving, strict=True) if m]
+    results, moved = jax.jvp(some, given, list(tangents))
     return results, [tangent for tangent, wanted in zip(moved, results_moving, strict=True) if wanted]
 
   return jax.make_jaxpr(rule)(tuple(specs), tuple(s for s, m in zip(specs, moving, strict=True) if m))
@@ -161,13 +238,6 @@ def _vjp(
     return jax.tree.unflatten(structure, leaves)(list(cotangents))
 
   return {"fwd": traced, "bwd": jax.make_jaxpr(backward)(residuals, cotangents)}, len(residuals)
-
-
-def _with_float0(
-  tangents: Sequence[jax.Array], primals: Sequence[jax.Array], moving: Sequence[bool]
-) -> tuple[Any, ...]:
-  given = iter(tangents)
-  return tuple(next(given) if m else np.zeros(p.shape, jax.dtypes.float0) for p, m in zip(primals, moving, strict=True))
 
 
 def is_inexact(aval: Any) -> bool:

@@ -118,6 +118,10 @@ class Printer:
     printed.tree.decorator_list = [expression(f"jax.custom_{rule.kind}")]
     own = marked("self")
     count = len(rule.primal.inputs)
+    if rule.error:
+      error = ast.Raise(ast.Call(ast.Name("NotImplementedError"), [ast.Constant(rule.error)], []))
+      printed.extras = [_defjvp(_definition("", ["primals", "tangents"], [error]))]
+      return printed
     if rule.kind == "jvp":
       block = rule.blocks["jvp"]
       inner = _Writer(self, block)
@@ -139,11 +143,7 @@ class Printer:
       statements.append(ast.Return(ast.Tuple([_packed(results), _packed(zeros)])))
       given_names = ["primals", "tangents"]
       whole = inner.printed(given_names, [*unpack, *statements], block.inputs, (rule.name,), len(unpack))
-      definition = whole.tree
-      definition.name = marked("self", "jvp")
-      definition.decorator_list = [expression("x.defjvp")]
-      _rename(definition.decorator_list[0], {"x": own})
-      printed.extras = [definition]
+      printed.extras = [_defjvp(whole.tree)]
       inner.finish(printed)
       return printed
     forward = self._plain(rule.blocks["fwd"], rule, num_results=len(rule.primal.results))
@@ -681,6 +681,14 @@ def _definition(name: str, arguments: list[str], body: list[ast.stmt]) -> ast.Fu
   definition = ast.FunctionDef(name, _arguments(arguments), body, [])
   # Python 3.12 needs the field, and others ignore it.
   setattr(definition, "type_params", [])  # noqa: B010
+  return definition
+
+
+def _defjvp(definition: ast.FunctionDef) -> ast.FunctionDef:
+  """Makes a function the rule of the function before it, in place."""
+  definition.name = marked("self", "jvp")
+  definition.decorator_list = [expression("x.defjvp")]
+  _rename(definition.decorator_list[0], {"x": marked("self")})
   return definition
 
 

@@ -131,6 +131,8 @@ class Rule:
     differentiable: which arguments have tangents.
     results_differentiable: which results have tangents.
     jvp: the rule of a "jvp" as a function of JAX, on primals and then tangents.
+    constants: large arrays that the blocks read. They are the last arguments, and the last residuals of a "vjp".
+    error: what the derivative raises in place of a result, or "".
   """
 
   kind: str
@@ -141,6 +143,8 @@ class Rule:
   differentiable: tuple[bool, ...] = ()
   results_differentiable: tuple[bool, ...] = ()
   jvp: Callable[..., Any] | None = None
+  constants: list[np.ndarray] = dataclasses.field(default_factory=list)
+  error: str = ""
 
 
 def uses(block: Block) -> Iterator[Value]:

@@ -13,7 +13,18 @@ from jax.extend.core import Literal as JaxLiteral
 from graftax.convert.source_code import derivatives
 from graftax.convert.source_code.callbacks import callback_error, check_callbacks, is_callback
 from graftax.convert.source_code.errors import SourceError
-from graftax.convert.source_code.program import INSTANCE, Block, Equation, Literal, Operand, Rule, Settings, Value
+from graftax.convert.source_code.program import (
+  INSTANCE,
+  Block,
+  Equation,
+  Literal,
+  Operand,
+  Rule,
+  Settings,
+  Value,
+  free_values,
+  substituted,
+)
 from graftax.convert.source_code.simplifying import simplify
 from graftax.xla_call_module import lax_extras
 
@@ -63,12 +74,17 @@ class Reader:
 
   def __init__(self) -> None:
     self.constants: dict[Value, np.ndarray] = {}
-    self._rules: dict[tuple[str, str], Rule] = {}
+    self._rules: dict[tuple[str, str], tuple[Rule, dict[int, str]]] = {}
+    self._undifferentiated: dict[tuple[str, str, str], Rule] = {}
     self._calls = 0
     self._within_rules = 0
-    self._known: dict[int, tuple[object, Rule]] = {}
+    self._known: dict[int, tuple[object, tuple[Rule, dict[int, str]]]] = {}
+    # Calls of rules whose blocks are not read yet.
+    self._open_calls: dict[int, list[Equation]] = {}
     self._stored: dict[int, tuple[object, bool]] = {}
     self._seen: dict[int, tuple[object, Operand]] = {}
+    # Values that do not depend on arguments.
+    self._fixed: set[Operand] = set()
     # Which platforms the branches of a conditional are for that reads the value.
     self._platforms: dict[Operand, Sequence[Sequence[str] | None]] = {}
 
@@ -125,7 +141,12 @@ class Reader:
         continue
       outputs = [_value(variable.aval) for variable in equation.outvars]
       env.update(zip(equation.outvars, outputs, strict=True))
+      if name in _RULES:
+        into.append(self._call_of_rule(equation, operands, outputs, path, into))
+        continue
       into.append(self._equation(equation, operands, outputs, path))
+      if not into[-1].bodies and all(self._is_fixed(operand) for operand in operands):
+        self._fixed.update(outputs)
     return [read(atom) for atom in jaxpr.outvars]
 
   def _equation(
@@ -138,10 +159,6 @@ class Reader:
     refused = _refused(equation)
     if refused is not None:
       raise SourceError(f"{name} in scope {'/'.join(path)!r} is not written: it is {refused}.")
-    if name in _RULES:
-      # A stored gradient is a gradient of reverse mode only, although its equation may have a rule for forward mode.
-      rule = self._rule(equation, "vjp" if self._is_stored(equation) else _RULES[name])
-      return Equation("custom_" + rule.kind, _distinct(equation, operands), outputs, {"rule": rule}, {}, path)
     if name == "scan":
       return self._scan(params, operands, outputs, path)
     if name == "while":
@@ -236,7 +253,44 @@ class Reader:
       self._stored[id(equation)] = (equation, derivatives.is_stored(equation))
     return self._stored[id(equation)][1]
 
-  def _rule(self, equation: JaxprEqn, kind: str) -> Rule:
+  def _call_of_rule(
+    self,
+    equation: JaxprEqn,
+    operands: list[Operand],
+    outputs: list[Value],
+    path: tuple[str, ...],
+    into: list[Equation],
+  ) -> Equation:
+    # A stored gradient is a gradient of reverse mode only, although its equation may have a rule for forward mode.
+    kind = "vjp" if self._is_stored(equation) else _RULES[equation.primitive.name]
+    rule, refused = self._rule(equation, kind)
+    distinct = _distinct(equation, operands)
+    for i, message in refused.items() if not rule.error else ():
+      if not self._is_fixed(distinct[i]):
+        into.append(self._undifferentiable(distinct[i], message, path))
+        distinct[i] = into[-1].outputs[0]
+    call = Equation("custom_" + rule.kind, distinct, outputs, {"rule": rule}, {}, path)
+    if id(rule) in self._open_calls:
+      self._open_calls[id(rule)].append(call)
+    call.inputs += [self._constant(array, into) for array in rule.constants]
+    return call
+
+  def _is_fixed(self, operand: Operand) -> bool:
+    """Returns whether an operand does not depend on arguments, as far as this is known."""
+    return not isinstance(operand, Value) or operand in self._fixed or operand in self.constants or operand.is_constant
+
+  def _undifferentiable(self, operand: Operand, message: str, path: tuple[str, ...]) -> Equation:
+    """Returns an equation that returns a value, and has an error for its derivative."""
+    key = message, str(operand.shape), str(operand.dtype)
+    if key not in self._undifferentiated:
+      x = _like(operand)
+      rule = Rule("jvp", "not_differentiable", Block([x], [], [x]), error=message)
+      rule.differentiable = rule.results_differentiable = (True,)
+      self._undifferentiated[key] = rule
+    return Equation("custom_jvp", [operand], [_like(operand)], {"rule": self._undifferentiated[key]}, {}, path)
+
+  def _rule(self, equation: JaxprEqn, kind: str) -> tuple[Rule, dict[int, str]]:
+    """Returns the rule of a call, and the arguments for which the rule raises an error: position -> message."""
     if id(equation) in self._known:
       return self._known[id(equation)][1]
     traced = derivatives.trace(equation, kind)
@@ -244,20 +298,51 @@ class Reader:
     if key in self._rules:
       self._known[id(equation)] = (equation, self._rules[key])
       return self._rules[key]
-    rule = self._rules[key] = Rule(kind, traced.name, Block([], [], []))
+    rule = Rule(kind, traced.name, Block([], [], []))
     # The rule may call the function itself, so it is known before its blocks are read.
+    self._rules[key] = rule, traced.refused
+    self._open_calls[id(rule)] = []
     rule.num_residuals = traced.num_residuals
     rule.differentiable, rule.results_differentiable = traced.differentiable, traced.results_differentiable
     rule.primal = self._closed_block(traced.primal)
-    if kind == "jvp":
+    if not traced.jaxprs:
+      rule.kind, rule.error = "jvp", next(iter(traced.refused.values()))
+    elif kind == "jvp":
       rule.jvp = jaxpr_as_fun(traced.jaxprs["jvp"])
     self._within_rules += 1
-    rule.blocks = {role: self._closed_block(jaxpr) for role, jaxpr in traced.jaxprs.items()}
+    for role, jaxpr in traced.jaxprs.items():
+      fixed = [role != "bwd" and not moving for moving in traced.differentiable]
+      rule.blocks[role] = self._closed_block(jaxpr, fixed)
     self._within_rules -= 1
-    return rule
+    self._pass_constants(rule, self._open_calls.pop(id(rule)))
+    return self._rules[key]
 
-  def _closed_block(self, closed: ClosedJaxpr) -> Block:
-    return simplify(self.block(closed, [_value(v.aval) for v in closed.jaxpr.invars], ()))
+  def _pass_constants(self, rule: Rule, calls: Sequence[Equation]) -> None:
+    """Makes the large constants of a rule arguments of its functions, in place; `calls` are those in its own blocks."""
+    blocks = [rule.primal, *rule.blocks.values()]
+    constants = list(dict.fromkeys(v for block in blocks for v in free_values(block) if v in self.constants))
+    if not constants:
+      return
+    rule.constants = [self.constants[value] for value in constants]
+    for call in calls:
+      call.inputs += constants
+    num_inputs = len(rule.primal.inputs)
+    places = {"jvp": num_inputs, "fwd": num_inputs, "bwd": rule.num_residuals}
+    for block, place in [(rule.primal, num_inputs), *((rule.blocks[role], places[role]) for role in rule.blocks)]:
+      own = [Value(value.shape, value.dtype) for value in constants]
+      substituted(block, dict(zip(constants, own, strict=True)))
+      block.inputs[place:place] = own
+      if block is rule.blocks.get("fwd"):
+        block.results += own
+    if rule.kind == "vjp":
+      rule.num_residuals += len(constants)
+    rule.differentiable += (False,) * len(constants)
+
+  def _closed_block(self, closed: ClosedJaxpr, fixed: Sequence[bool] = ()) -> Block:
+    """Returns a jaxpr as a block; `fixed` says which of its first inputs have no derivative around it."""
+    inputs = [_value(v.aval) for v in closed.jaxpr.invars]
+    self._fixed.update(value for value, is_fixed in zip(inputs, fixed, strict=False) if is_fixed)
+    return simplify(self.block(closed, inputs, ()))
 
   def _constant(self, value: Any, into: list[Equation], aval: Any = None) -> Operand:
     """Returns a constant: a literal, the result of an equation that makes it, or a value if it is large."""
