@@ -1,8 +1,10 @@
 """The rooms of this package and what each imports; `make bazel-rooms` writes this file."""
 
 ROOMS = {
+    "_tensorflow": [],
     "abstract_trace": [
         ":errors",
+        ":pytrees",
         ":scope_costs",
         ":shape_options",
         "//convert",
@@ -18,12 +20,15 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "artifacts": [
+        ":_tensorflow",
         "//savedmodel_io",
         "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],
     "benchmarks": [
+        ":_tensorflow",
+        ":pytrees",
         "//convert",
         "//graphdef_ir",
         "//savedmodel_io",
@@ -71,6 +76,7 @@ ROOMS = {
         "@pypi//typer",
     ],
     "codegen": [
+        ":_tensorflow",
         ":op_report",
         ":outward_ops",
         ":source_folder",
@@ -87,6 +93,7 @@ ROOMS = {
     "compiled_files": [
         ":errors",
         ":module_files",
+        ":pytrees",
         ":shape_options",
         "//convert",
         "//graphdef_ir",
@@ -99,6 +106,7 @@ ROOMS = {
         ":demo_view",
         ":examples",
         ":model_report",
+        ":pytrees",
         "//convert",
         "//savedmodel_io",
         "@pypi//jax",
@@ -114,6 +122,7 @@ ROOMS = {
         ":examples",
         ":model_report",
         ":model_view",
+        ":pytrees",
         "//convert",
         "@pypi//numpy",
         "@pypi//rich",
@@ -124,13 +133,17 @@ ROOMS = {
     ],
     "dtype_names": ["//graphdef_ir"],
     "errors": ["//graphdef_ir"],
-    "examples": ["@pypi//numpy"],
+    "examples": [
+        ":_tensorflow",
+        "@pypi//numpy",
+    ],
     "export_function": [
         ":console",
         ":errors",
         ":input_options",
         ":parameter_files",
         ":python_objects",
+        ":pytrees",
         "//savedmodel_io",
     ],
     "export_model": [
@@ -164,6 +177,7 @@ ROOMS = {
         ":model_comparison",
         ":model_report",
         ":model_view",
+        ":pytrees",
         ":scope_costs",
         "//graphdef_ir",
         "@pypi//numpy",
@@ -182,6 +196,7 @@ ROOMS = {
     ],
     "model_report": [
         ":abstract_trace",
+        ":pytrees",
         "//convert",
         "//graphdef_ir",
         "//ops_jax",
@@ -209,6 +224,7 @@ ROOMS = {
     ],
     "numeric_examples": [
         ":host_examples",
+        ":pytrees",
         ":shape_options",
         "@pypi//jax",
         "@pypi//numpy",
@@ -235,6 +251,7 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "python_objects": [":errors"],
+    "pytrees": [],
     "rewrite_model": [
         ":compiled_files",
         ":errors",
@@ -258,7 +275,7 @@ ROOMS = {
         "@pypi//jax",
         "@pypi//numpy",
     ],
-    "scope_costs": [],
+    "scope_costs": ["@pypi//jax"],
     "shape_options": [
         ":errors",
         "//graphdef_ir",
@@ -270,6 +287,7 @@ ROOMS = {
         ":host_examples",
         ":numeric_examples",
         ":open_sizes",
+        ":pytrees",
         ":shape_options",
         "//convert",
         "//graphdef_ir",

@@ -17,8 +17,6 @@ from typing import Any
 
 __all__ = ["markdown_of_docstring", "missing_names", "pages"]
 
-# Any in this module: what a public name may be.
-
 ROOT = Path(__file__).resolve().parents[2]
 _LONG_VALUE = 100
 # A module, a name in it, or a member of that in a golden list of public names.
@@ -92,7 +90,7 @@ def _module_page(module: ModuleType, homes: dict[int, str]) -> str:
   return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _described(module: str, name: str, value: Any) -> str:
+def _described(module: str, name: str, value: object) -> str:
   """Returns the description of a public name, as a directive."""
   path = f"{module}.{name}"
   if inspect.ismodule(value):
@@ -188,11 +186,11 @@ def _plain_names(text: str) -> str:
   return re.sub(r"(: |-> |\[|, )'([A-Za-z_][\w.\[\], |]*)'", r"\1\2", text)
 
 
-def _first_line(value: Any) -> str:
+def _first_line(value: object) -> str:
   return (inspect.getdoc(value) or "").split("\n", 1)[0]
 
 
-def _markdown(value: Any) -> str:
+def _markdown(value: object) -> str:
   return markdown_of_docstring(inspect.getdoc(value) or "")
 
 

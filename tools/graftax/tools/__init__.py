@@ -58,6 +58,7 @@ What commands are given:
 - `host_examples`: example inputs of models that are split.
 - `numeric_examples`: example inputs of numbers.
 - `dtype_names`: short texts for sets of dtypes.
+- `pytrees`: names of types for what models take and return.
 
 The demo:
 

@@ -9,16 +9,16 @@ from typing import Any
 import jax
 import numpy as np
 from jax import export
+from jax.typing import DTypeLike
 
 from graftax.convert import AnnotatedFunction, OutputStructure, Program, convert_program
 from graftax.graphdef_ir import TensorSpec
 from graftax.tools.errors import notes_of
+from graftax.tools.pytrees import Leaf, PyTree
 from graftax.tools.scope_costs import ScopeCost, scope_costs
 from graftax.tools.shape_options import default_sizes, example_size
 
 __all__ = ["TraceResult", "trace_program"]
-
-# Any in this module: arguments are nested structures of the saved function.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class _MessageHandler(logging.Handler):
 
 
 def _problem(
-  fn: AnnotatedFunction, params: Any, specs: Sequence[TensorSpec], sizes: Sequence[Sequence[str]]
+  fn: AnnotatedFunction, params: PyTree, specs: Sequence[TensorSpec], sizes: Sequence[Sequence[str]]
 ) -> str | None:
   """Returns what tracing with these sizes raises, or None."""
   try:
@@ -104,7 +104,7 @@ def _problem(
 
 
 def _costs(
-  fn: AnnotatedFunction, params: Any, specs: Sequence[TensorSpec], sizes: Sequence[Sequence[str]]
+  fn: AnnotatedFunction, params: PyTree, specs: Sequence[TensorSpec], sizes: Sequence[Sequence[str]]
 ) -> tuple[ScopeCost, ...]:
   """Returns what the scopes cost at these sizes, which are numbers; () if it cannot be traced with them."""
   try:
@@ -114,14 +114,16 @@ def _costs(
 
 
 def _call(fn: AnnotatedFunction) -> Callable[..., Any]:
-  def call(params: dict[str, Any], inputs: list[Any], key: Any) -> Any:
+  def call(params: dict[str, PyTree], inputs: list[Leaf], key: Leaf) -> PyTree:
     args, kwargs = OutputStructure(fn.structured_inputs).pack(inputs)
     return fn(params, *args, **{fn.rng_name: jax.random.wrap_key_data(key)}, **kwargs)[0]
 
   return call
 
 
-def _abstract_arguments(params: Any, specs: Sequence[TensorSpec], sizes: Sequence[Sequence[str]]) -> tuple[Any, ...]:
+def _abstract_arguments(
+  params: PyTree, specs: Sequence[TensorSpec], sizes: Sequence[Sequence[str]]
+) -> tuple[PyTree, ...]:
   scope = export.SymbolicScope()
   inputs = [
     jax.ShapeDtypeStruct(export.symbolic_shape(", ".join(dims), scope=scope), _dtype(spec.dtype.numpy))
@@ -131,5 +133,5 @@ def _abstract_arguments(params: Any, specs: Sequence[TensorSpec], sizes: Sequenc
   return abstract, inputs, jax.ShapeDtypeStruct((2,), np.uint32)
 
 
-def _dtype(dtype: Any) -> Any:
+def _dtype(dtype: DTypeLike) -> np.dtype:
   return jax.dtypes.canonicalize_dtype(dtype)

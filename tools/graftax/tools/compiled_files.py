@@ -12,13 +12,12 @@ from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io import JaxFunction, SavedModel, load, write_stablehlo
 from graftax.tools.errors import CommandError, ShapeOptionError
 from graftax.tools.module_files import folder_of, input_names, is_module_file, is_saved_model, read_module
+from graftax.tools.pytrees import Leaf, PyTree
 from graftax.tools.shape_options import SYMBOLIC, input_shapes
 from graftax.xla_call_module import Module, lift
 from graftax.xla_call_module.rewriting import open_arguments
 
 __all__ = ["FileOptions", "module_function", "write_files", "write_function"]
-
-# Any in this module: parameters are nested structures of arrays.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def write_files(
 
 def write_function(
   function: JaxFunction,
-  params: Any,
+  params: PyTree,
   out: Path,
   consumer: Consumer,
   options: FileOptions,
@@ -79,7 +78,7 @@ def write_function(
 
 def _write(
   functions: SavedModel | Mapping[str, JaxFunction],
-  params: Any,
+  params: PyTree,
   out: Path,
   consumer: Consumer,
   options: FileOptions,
@@ -111,13 +110,13 @@ def module_function(module: Module, options: FileOptions) -> JaxFunction:
     specs = _shapes(dict(zip(names, declared, strict=True)), options)
     _check_names(options, names)
 
-  def call(**inputs: Any) -> dict[str, Any]:
+  def call(**inputs: Leaf) -> dict[str, Leaf]:
     return {f"output_{i}": value for i, value in enumerate(lifted(*(inputs[name] for name in names)))}
 
   return JaxFunction(call, kwargs=specs, takes_params=False)
 
 
-def _shapes(inputs: Mapping[str, Any], options: FileOptions) -> dict[str, jax.ShapeDtypeStruct]:
+def _shapes(inputs: Mapping[str, Leaf], options: FileOptions) -> dict[str, jax.ShapeDtypeStruct]:
   mine = [shape for shape in options.shapes if shape.partition("=")[0] in inputs]
   return input_shapes(inputs, batch=options.batch, shapes=mine, constraints=options.constraints)
 

@@ -24,10 +24,9 @@ from graftax.convert import AnnotatedFunction, split_trainable
 from graftax.tools import demo_view as view
 from graftax.tools.examples.digits import Digits, load_digits, model_path
 from graftax.tools.model_report import report_model
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["DemoResult", "Timed", "gradient_norms", "main", "run_demo"]
-
-# Any in this module: parameters and optimizer states are nested structures of arrays.
 
 _NUM_STEPS = 150
 _BATCH_SIZE = 128
@@ -123,7 +122,7 @@ def run_demo(console: Console, *, num_steps: int = _NUM_STEPS, show_times: bool 
 
 
 def gradient_norms(
-  predict: AnnotatedFunction, params: dict[str, Any], images: np.ndarray, labels: np.ndarray
+  predict: AnnotatedFunction, params: dict[str, PyTree], images: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
   """Returns the norm of the gradient of each example's loss in the trainable parameters.
 
@@ -146,21 +145,21 @@ def gradient_norms(
 
 
 def _fine_tune(
-  console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits, num_steps: int
-) -> tuple[dict[str, Any], np.ndarray, float, float]:
+  console: Console, predict: AnnotatedFunction, params: dict[str, PyTree], data: Digits, num_steps: int
+) -> tuple[dict[str, PyTree], np.ndarray, float, float]:
   """Returns parameters and losses, and accuracy on turned test images before and after training on turned images."""
   train_images, test_images = (np.rot90(x, axes=(1, 2)) for x in (data.train_images, data.test_images))
   trainable, fixed = split_trainable(params)
   optimizer = optax.adam(_LEARNING_RATE)
 
   @jax.jit
-  def step(trainable: Any, state: Any, images: jax.Array, labels: jax.Array) -> tuple[Any, Any, jax.Array]:
+  def step(trainable: PyTree, state: PyTree, images: jax.Array, labels: jax.Array) -> tuple[PyTree, PyTree, jax.Array]:
     loss, gradient = jax.value_and_grad(_loss, argnums=1)(predict, trainable, fixed, images, labels)
     updates, state = optimizer.update(gradient, state, trainable)
     return optax.apply_updates(trainable, updates), state, loss
 
   @jax.jit
-  def logits(trainable: Any) -> jax.Array:
+  def logits(trainable: PyTree) -> jax.Array:
     return predict(trainable | fixed, images=test_images)[0]["logits"]
 
   before = _accuracy(logits(trainable), data.test_labels)
@@ -174,11 +173,11 @@ def _fine_tune(
 
 
 def _save_and_compare(
-  console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits, show_times: bool
+  console: Console, predict: AnnotatedFunction, params: dict[str, PyTree], data: Digits, show_times: bool
 ) -> float:
   """Writes the tuned model as a SavedModel, reads it again, and returns the largest difference of the logits."""
 
-  def logits(params: dict[str, Any], images: jax.Array) -> dict[str, jax.Array]:
+  def logits(params: dict[str, PyTree], images: jax.Array) -> dict[str, jax.Array]:
     return {"logits": predict(params, images=images)[0]["logits"]}
 
   images = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 8, 8, 1"), np.float32)
@@ -194,14 +193,18 @@ def _save_and_compare(
 
 
 def _loss(
-  predict: AnnotatedFunction, trainable: dict[str, Any], fixed: dict[str, Any], images: jax.Array, labels: jax.Array
+  predict: AnnotatedFunction,
+  trainable: dict[str, PyTree],
+  fixed: dict[str, PyTree],
+  images: jax.Array,
+  labels: jax.Array,
 ) -> jax.Array:
   """Returns the mean cross-entropy."""
   outputs, _ = predict(trainable | fixed, images=images)
   return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(outputs["logits"]), labels[:, None], axis=1))
 
 
-def _accuracy(logits: Any, labels: np.ndarray) -> float:
+def _accuracy(logits: Leaf, labels: np.ndarray) -> float:
   return float(np.mean(np.asarray(logits).argmax(-1) == labels))
 
 

@@ -1,7 +1,6 @@
 """Prints the results of the demo."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from rich import box, filesize
@@ -17,6 +16,7 @@ from graftax.convert import AnnotatedFunction
 from graftax.tools.examples.digits import Digits
 from graftax.tools.model_report import ModelReport
 from graftax.tools.model_view import ops_summary, parameters_summary, signature_table
+from graftax.tools.pytrees import PyTree
 
 __all__ = [
   "console",
@@ -30,8 +30,6 @@ __all__ = [
   "print_title",
   "track",
 ]
-
-# Any in this module: parameters are nested structures of arrays.
 
 _WIDTH = 100
 _NUM_SHOWN = 7
@@ -72,7 +70,7 @@ def print_inspection(console: Console, report: ModelReport) -> None:
 
 
 def print_conversion(
-  console: Console, predict: AnnotatedFunction, params: Mapping[str, Any], duration_s: float | None
+  console: Console, predict: AnnotatedFunction, params: Mapping[str, PyTree], duration_s: float | None
 ) -> None:
   _print_heading(console, 2, "Convert it", 'predict, params = model.convert("serving_default")')
   size = filesize.decimal(sum(value.nbytes for value in params.values()))

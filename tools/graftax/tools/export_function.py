@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from graftax.savedmodel_io import JaxFunction, save
@@ -12,10 +13,9 @@ from graftax.tools.errors import ArrayFileError, PythonObjectError
 from graftax.tools.input_options import arguments_of
 from graftax.tools.parameter_files import SUFFIXES, read_parameters
 from graftax.tools.python_objects import attribute_of, load_module, split_name
+from graftax.tools.pytrees import PyTree
 
 __all__ = ["export_function", "read_function"]
-
-# Any in this module: parameters are nested structures of arrays.
 
 _MODEL_FILE = "saved_model.pb"
 _HOW_TO_REPLACE = "pass --force"
@@ -79,7 +79,7 @@ def export_function(
 
 def read_function(
   function: str, inputs: Sequence[str], params: str | None, constraints: Sequence[str]
-) -> tuple[JaxFunction, Any]:
+) -> tuple[JaxFunction, PyTree]:
   """Returns a function of a Python file, which is run, and its parameters; see `export_function`."""
   where, name = split_name(function)
   module = load_module(where)
@@ -89,13 +89,13 @@ def read_function(
   return JaxFunction(called, args, kwargs, takes_params=values is not None), values
 
 
-def _function(found: Any, text: str) -> Callable[..., Any]:
+def _function(found: object, text: str) -> Callable[..., Any]:
   if not callable(found):
     raise PythonObjectError(f"{text} is of type {type(found).__name__}, which cannot be called; name a function.")
   return found
 
 
-def _parameters(text: str, module: Any, where: str) -> Any:
+def _parameters(text: str, module: ModuleType, where: str) -> PyTree:
   """Returns the parameters of a file, or of a name in the module: a value, or a function that returns it."""
   path = Path(text)
   if path.suffix in SUFFIXES:

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from graftax.convert import Preflight, Program, convert_program, preflight, split_program
 from graftax.graphdef_ir import Function, GraftaxError, Node, PartialShape, TensorSpec
 from graftax.ops_jax import reason_without_lowering
 from graftax.savedmodel_io import RestoredFunction, SavedModel, Signature, VariableInfo
 from graftax.tools.abstract_trace import TraceResult, trace_program
+from graftax.tools.pytrees import Json, Leaf
 
 __all__ = [
   "Blocker",
@@ -31,8 +31,6 @@ __all__ = [
 Graphs = Sequence[tuple[Function, Sequence[Node]]]
 # Nodes that are named for each blocker.
 _NUM_PLACES = 3
-
-# Any in this module: specs of composite tensors have no common base class.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class ModelReport:
   ops: tuple[OpReport, ...]
   assets: tuple[str, ...]
 
-  def to_json(self) -> dict[str, Any]:
+  def to_json(self) -> dict[str, Json]:
     """Returns the same as dicts, lists, strings and numbers."""
     return dataclasses.asdict(self)
 
@@ -275,7 +273,7 @@ class _Survey:
       missing = tuple(sorted(found.unsupported_ops, key=lambda op: (op in found.on_host, op)))
       self._missing.update(set(missing) - found.on_host)
       self._on_host.update(found.on_host)
-      facts: Any = {"needs_rng": found.draws_random_numbers, "updates": found.updated_variables}
+      facts: Json = {"needs_rng": found.draws_random_numbers, "updates": found.updated_variables}
       if missing or found.unavailable:
         problem, on_host = "; ".join(found.unavailable) or None, tuple(sorted(found.on_host))
         blockers = tuple(_blocker(op, found) for op in missing if op not in found.on_host)
@@ -315,11 +313,11 @@ def _parameter(info: VariableInfo, is_used: bool) -> ParameterReport:
   )
 
 
-def _tensors(specs: Mapping[str, Any]) -> tuple[TensorReport, ...]:
+def _tensors(specs: Mapping[str, Leaf]) -> tuple[TensorReport, ...]:
   return tuple(_tensor(name, spec) for name, spec in specs.items())
 
 
-def _tensor(name: str, spec: Any) -> TensorReport:
+def _tensor(name: str, spec: Leaf) -> TensorReport:
   if isinstance(spec, TensorSpec):
     return TensorReport(name, spec.dtype.tf_name, spec.shape.dims)
   dtype = f"{type(spec).__name__.removesuffix('Spec')}<{getattr(spec, 'dtype', '?')}>"

@@ -1,18 +1,16 @@
 """Example inputs of numbers, made up, for models that are written as source."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from graftax.tools.host_examples import check_made_up
+from graftax.tools.pytrees import PyTree
 from graftax.tools.shape_options import example_size
 
 __all__ = ["numeric_examples"]
-
-# Any in this module: nested results.
 
 # Integers are below one of these numbers.
 _FEW = 2
@@ -20,8 +18,8 @@ _LIMITS = (1000, 100, 10)
 
 
 def numeric_examples(
-  arguments: Mapping[str, jax.ShapeDtypeStruct], run: Callable[[Mapping[str, np.ndarray]], Any]
-) -> tuple[dict[str, np.ndarray], Any]:
+  arguments: Mapping[str, jax.ShapeDtypeStruct], run: Callable[[Mapping[str, np.ndarray]], PyTree]
+) -> tuple[dict[str, np.ndarray], PyTree]:
   """Returns an array for each argument, and what a model computes of them.
 
   In most models integers are rows of a table. Of an array of them each input has as many different ones as still give
@@ -50,7 +48,7 @@ def numeric_examples(
   return examples, results
 
 
-def _is_finite(results: Any) -> bool:
+def _is_finite(results: PyTree) -> bool:
   leaves = [leaf for leaf in jax.tree.leaves(results) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
   return all(bool(jnp.isfinite(leaf).all()) for leaf in leaves)
 

@@ -4,11 +4,10 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 __all__ = ["ScopeCost", "scope_costs"]
-
-# Any in this module: jaxprs and parameters of primitives, which JAX does not type.
 
 # Primitives that move numbers and compute none.
 _MOVES = frozenset(
@@ -35,7 +34,7 @@ class ScopeCost:
   size_bytes: int
 
 
-def scope_costs(closed: Any) -> tuple[ScopeCost, ...]:
+def scope_costs(closed: ClosedJaxpr) -> tuple[ScopeCost, ...]:
   """Returns the cost of each scope of a jaxpr, sorted by scope.
 
   A `scan` counts all of its iterations, a `while_loop` one, and a conditional its most expensive branch.
@@ -50,7 +49,7 @@ def scope_costs(closed: Any) -> tuple[ScopeCost, ...]:
   return tuple(ScopeCost(scope, *total) for scope, total in sorted(totals.items()))
 
 
-def _costs(jaxpr: Any, outer: str) -> Iterator[tuple[str, int, int]]:
+def _costs(jaxpr: Jaxpr, outer: str) -> Iterator[tuple[str, int, int]]:
   for equation in jaxpr.eqns:
     scope = "/".join(filter(None, (outer, str(equation.source_info.name_stack))))
     bodies = _bodies(equation)
@@ -62,7 +61,7 @@ def _costs(jaxpr: Any, outer: str) -> Iterator[tuple[str, int, int]]:
     yield from max(costs, key=lambda cost: sum(flops for _, flops, _ in cost))
 
 
-def _bodies(equation: Any) -> list[Any]:
+def _bodies(equation: JaxprEqn) -> list[Jaxpr]:
   """Returns the jaxprs of an equation; a call runs one of them."""
   params = equation.params
   if "branches" in params:
@@ -74,14 +73,15 @@ def _bodies(equation: Any) -> list[Any]:
   return []
 
 
-def _flops(equation: Any) -> int:
+def _flops(equation: JaxprEqn) -> int:
   name, params = equation.primitive.name, equation.params
   results = sum(_num_elements(variable) for variable in equation.outvars)
   if name == "dot_general":
     ((contracted, _), _) = params["dimension_numbers"]
-    return 2 * results * math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+    shape = _shape(equation.invars[0])
+    return 2 * results * math.prod(shape[axis] for axis in contracted)
   if name == "conv_general_dilated":
-    kernel = equation.invars[1].aval.shape
+    kernel = _shape(equation.invars[1])
     return 2 * results * math.prod(kernel) // max(kernel[params["dimension_numbers"].rhs_spec[0]], 1)
   if name in _MOVES:
     return 0
@@ -90,9 +90,15 @@ def _flops(equation: Any) -> int:
   return results
 
 
-def _size_bytes(variables: Sequence[Any]) -> int:
+def _size_bytes(variables: Sequence[Var | Literal]) -> int:
   return sum(_num_elements(v) * getattr(getattr(v.aval, "dtype", None), "itemsize", 0) for v in variables)
 
 
-def _num_elements(variable: Any) -> int:
-  return math.prod(getattr(variable.aval, "shape", ()))
+def _num_elements(variable: Var | Literal) -> int:
+  return math.prod(_shape(variable))
+
+
+def _shape(variable: Var | Literal) -> tuple[int, ...]:
+  """Returns the shape of an array; () for what has none, such as a token."""
+  found: tuple[int, ...] = getattr(variable.aval, "shape", ())
+  return found

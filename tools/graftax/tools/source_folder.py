@@ -26,11 +26,10 @@ from graftax.tools.errors import CommandError
 from graftax.tools.host_examples import example_inputs, has_text, stored_array
 from graftax.tools.numeric_examples import numeric_examples
 from graftax.tools.open_sizes import open_sizes_advice
+from graftax.tools.pytrees import Leaf, PyTree
 from graftax.tools.shape_options import SYMBOLIC, input_shapes
 
 __all__ = ["CHECK_FILE", "MODEL_FILE", "SignatureSource", "WrittenSource", "signature_source", "write_source"]
-
-# Any in this module: nested parameters and results.
 
 MODEL_FILE = "model.py"
 CHECK_FILE = "check.py"
@@ -77,9 +76,9 @@ class SignatureSource:
   source: Source
   signature: str
   function: Callable[..., Any]
-  variables: Mapping[str, Any]
+  variables: Mapping[str, Leaf]
   arguments: Mapping[str, jax.ShapeDtypeStruct]
-  keys: Mapping[str, Any]
+  keys: Mapping[str, Leaf]
   split: Split | None = None
   examples: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
@@ -161,7 +160,7 @@ def signature_source(
   )
   if has_text(entry):
     return in_parts(model.split(signature))
-  arguments: dict[str, Any] = dict(input_shapes(entry.inputs, batch=batch, shapes=shapes, constraints=constraints))
+  arguments: dict[str, Leaf] = dict(input_shapes(entry.inputs, batch=batch, shapes=shapes, constraints=constraints))
   try:
     fn, variables = model.convert(signature)
   except (UnsupportedError, ConversionError):
@@ -174,7 +173,7 @@ def signature_source(
   # Inputs are passed by position if one has the name of an argument of `to_source`.
   called = _by_position(fn, list(arguments)) if _RESERVED & set(arguments) else fn
   args, kwargs = (arguments.values(), {}) if called is not fn else ((), arguments)
-  keys: dict[str, Any] = {}
+  keys: dict[str, Leaf] = {}
   try:
     try:
       source = to_source(called, dict(variables), *args, style=style, **kwargs)
@@ -192,7 +191,7 @@ def signature_source(
 def _by_position(fn: AnnotatedFunction, names: Sequence[str]) -> Callable[..., Any]:
   """Returns a converted function that takes its inputs by position."""
 
-  def call(params: Mapping[str, Any], *arrays: Any, **keys: Any) -> Any:
+  def call(params: Mapping[str, Leaf], *arrays: Leaf, **keys: Leaf) -> PyTree:
     return fn(params, **dict(zip(names, arrays, strict=True)), **keys)
 
   kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -222,7 +221,7 @@ def _split_source(
   inputs: Sequence[str],
 ) -> SignatureSource:
   """Returns a signature that runs on the host in parts; `sizes` are the options for sizes, which it does not have."""
-  examples: dict[str, Any] = {}
+  examples: dict[str, Leaf] = {}
   if host is not None:
     batch, shapes, constraints = sizes
     if batch != SYMBOLIC or shapes or constraints:
@@ -233,7 +232,7 @@ def _split_source(
     if reserved:
       raise CommandError(f"inputs named {reserved} cannot be passed to the source of a model with parts for the host.")
     examples = _examples(model, signature, split, inputs)
-  keys: dict[str, Any] = {}
+  keys: dict[str, Leaf] = {}
   try:
     source = to_source(split, host=host, style=style, **examples)
   except MissingInputError:
@@ -269,7 +268,7 @@ def _write(
   folder: Path,
   found: SignatureSource,
   examples: Mapping[str, np.ndarray],
-  outputs: Sequence[Any],
+  outputs: Sequence[PyTree],
   readme: str,
   style: str,
 ) -> None:
@@ -323,7 +322,7 @@ def _template(name: str) -> str:
   return (_TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def _leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
+def _leaves(tree: PyTree, path: str = "") -> list[tuple[str, Leaf]]:
   """Returns what nested dicts and lists hold, with its path; positions in lists are `[0]`, `[1]` and so on."""
   if isinstance(tree, Mapping):
     return [leaf for key, inner in tree.items() for leaf in _leaves(inner, f"{path}/{key}" if path else str(key))]
@@ -332,7 +331,7 @@ def _leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
   return [(path, tree)]
 
 
-def _readme(handle: str, found: SignatureSource, outputs: Any, style: str) -> str:
+def _readme(handle: str, found: SignatureSource, outputs: PyTree, style: str) -> str:
   source = found.source
   held = _held_files(source)
   return _template("README_nnx.md" if style == "nnx" else "README.md").format(
@@ -383,7 +382,7 @@ def _held_files(source: Source) -> dict[str, str]:
   return held | ({"constants": "constants.safetensors"} if source.constants else {})
 
 
-def _result_lines(outputs: Any) -> list[str]:
+def _result_lines(outputs: PyTree) -> list[str]:
   """Returns a line for each result, with its name if it has one."""
   leaves = jax.tree_util.tree_leaves_with_path(outputs)
   names = ["/".join(str(getattr(step, "key", getattr(step, "idx", step))) for step in path) for path, _ in leaves]
@@ -399,12 +398,12 @@ def _parameter_table(found: SignatureSource) -> str:
   )
 
 
-def _type(value: Any) -> str:
+def _type(value: Leaf) -> str:
   """Returns the dtype and the shape of an array, as `float32[batch, 3]`."""
   return f"{'strings' if value.dtype == object else value.dtype.name}[{', '.join(map(str, value.shape))}]"
 
 
-def _trained(variables: Mapping[str, Any], path: Sequence[str]) -> str:
+def _trained(variables: Mapping[str, Leaf], path: Sequence[str]) -> str:
   """Returns whether the original model trains a parameter; parameters that were constants are not."""
   return "yes" if getattr(variables.get("/".join(path)), "trainable", False) else "no"
 

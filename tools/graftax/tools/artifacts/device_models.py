@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["main"]
+from graftax.tools._tensorflow import TensorFlow, TfTensor
 
-# Any in this module: TensorFlow ships no type information.
+__all__ = ["main"]
 
 _Arrays = dict[str, np.ndarray]
 
@@ -46,7 +46,7 @@ def main() -> None:
   np.savez_compressed(folder / "goldens.npz", allow_pickle=False, **goldens)
 
 
-def _results(tf: Any, function: Any, inputs: Mapping[str, np.ndarray]) -> _Arrays:
+def _results(tf: TensorFlow, function: Any, inputs: Mapping[str, np.ndarray]) -> _Arrays:
   """Returns inputs, outputs, and the gradients for the inputs that have one."""
   with tf.GradientTape() as tape:
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
@@ -59,22 +59,22 @@ def _results(tf: Any, function: Any, inputs: Mapping[str, np.ndarray]) -> _Array
   return results | {f"gradient/{name}": _plain(tf, g) for name, g in gradients.items() if g is not None}
 
 
-def _plain(tf: Any, tensor: Any) -> np.ndarray:
+def _plain(tf: TensorFlow, tensor: TfTensor) -> np.ndarray:
   """Returns an array of a type that .npz files hold."""
   value = tf.cast(tensor, tf.float32) if tensor.dtype == tf.bfloat16 else tf.convert_to_tensor(tensor)
   return np.asarray(value.numpy())
 
 
-def _weighted_sum(tf: Any, y: Any) -> Any:
+def _weighted_sum(tf: TensorFlow, y: TfTensor) -> TfTensor:
   """A scalar with another derivative for each element."""
   flat = tf.reshape(tf.cast(y, tf.float32), [-1])
   return tf.reduce_sum(flat * tf.cos(tf.range(tf.size(flat), dtype=tf.float32)))
 
 
-_variables: list[Any] = []
+_variables: list[TfTensor] = []
 
 
-def _variable(tf: Any, random: np.random.Generator, name: str, *shape: int) -> Any:
+def _variable(tf: TensorFlow, random: np.random.Generator, name: str, *shape: int) -> TfTensor:
   _variables.append(tf.Variable(random.normal(0, 0.4, shape).astype(np.float32), name=name))
   return _variables[-1]
 
@@ -99,7 +99,7 @@ def _inputs(random: np.random.Generator) -> dict[str, _Arrays]:
   }
 
 
-def _functions(tf: Any, random: np.random.Generator) -> dict[str, Callable[..., dict[str, Any]]]:
+def _functions(tf: TensorFlow, random: np.random.Generator) -> dict[str, Callable[..., dict[str, TfTensor]]]:
   return {
     "dense": _dense(tf, random),
     "convolution": _convolution(tf, random),
@@ -116,10 +116,10 @@ def _functions(tf: Any, random: np.random.Generator) -> dict[str, Callable[..., 
   }
 
 
-def _dense(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, Any]]:
+def _dense(tf: TensorFlow, random: np.random.Generator) -> Callable[..., dict[str, TfTensor]]:
   w1, w2 = _variable(tf, random, "dense/w1", 8, 16), _variable(tf, random, "dense/w2", 16, 5)
 
-  def dense(x: Any) -> dict[str, Any]:
+  def dense(x: TfTensor) -> dict[str, TfTensor]:
     hidden = tf.nn.gelu(x @ w1)
     mean, variance = tf.nn.moments(hidden, [-1], keepdims=True)
     logits = (hidden - mean) * tf.math.rsqrt(variance + 1e-3) @ w2
@@ -128,11 +128,11 @@ def _dense(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, Any]
   return dense
 
 
-def _convolution(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, Any]]:
+def _convolution(tf: TensorFlow, random: np.random.Generator) -> Callable[..., dict[str, TfTensor]]:
   kernel, depthwise = _variable(tf, random, "conv/kernel", 3, 3, 3, 4), _variable(tf, random, "conv/depth", 3, 3, 4, 2)
   scale, offset = _variable(tf, random, "conv/scale", 4), _variable(tf, random, "conv/offset", 4)
 
-  def convolution(x: Any) -> dict[str, Any]:
+  def convolution(x: TfTensor) -> dict[str, TfTensor]:
     y = tf.nn.conv2d(x, kernel, strides=2, padding="SAME")
     y = tf.nn.relu6(tf.nn.batch_normalization(y, tf.zeros(4), tf.ones(4), offset, scale, 1e-3))
     y = tf.nn.depthwise_conv2d(y, depthwise, [1, 1, 1, 1], "SAME")
@@ -142,10 +142,10 @@ def _convolution(tf: Any, random: np.random.Generator) -> Callable[..., dict[str
   return convolution
 
 
-def _attention(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, Any]]:
+def _attention(tf: TensorFlow, random: np.random.Generator) -> Callable[..., dict[str, TfTensor]]:
   projections = [_variable(tf, random, f"attention/{name}", 8, 2, 4) for name in "qkv"]
 
-  def attention(x: Any) -> dict[str, Any]:
+  def attention(x: TfTensor) -> dict[str, TfTensor]:
     q, k, v = (tf.einsum("btd,dhe->bthe", x, w) for w in projections)
     weights = tf.nn.softmax(tf.einsum("bthe,bshe->bhts", q, k) / 2.0)
     return {"y": tf.einsum("bhts,bshe->bthe", weights, v)}
@@ -153,13 +153,13 @@ def _attention(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, 
   return attention
 
 
-def _recurrent(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, Any]]:
+def _recurrent(tf: TensorFlow, random: np.random.Generator) -> Callable[..., dict[str, TfTensor]]:
   w, u = _variable(tf, random, "recurrent/w", 4, 12), _variable(tf, random, "recurrent/u", 4, 12)
 
-  def recurrent(x: Any) -> dict[str, Any]:
+  def recurrent(x: TfTensor) -> dict[str, TfTensor]:
     states = tf.TensorArray(tf.float32, 6)
 
-    def step(i: Any, h: Any, states: Any) -> tuple[Any, Any, Any]:
+    def step(i: TfTensor, h: TfTensor, states: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
       z, r, n = tf.split(x[:, i] @ w, 3, axis=-1)
       hz, hr, hn = tf.split(h @ u, 3, axis=-1)
       z, r = tf.sigmoid(z + hz), tf.sigmoid(r + hr)
@@ -172,8 +172,8 @@ def _recurrent(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, 
   return recurrent
 
 
-def _branches(tf: Any) -> Callable[..., dict[str, Any]]:
-  def branches(x: Any, n: Any) -> dict[str, Any]:
+def _branches(tf: TensorFlow) -> Callable[..., dict[str, TfTensor]]:
+  def branches(x: TfTensor, n: TfTensor) -> dict[str, TfTensor]:
     _, doubled = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * 1.5), (0, x))
     chosen = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.sin(x), lambda: tf.cos(x))
     return {"loop": doubled, "cond": chosen}
@@ -181,8 +181,8 @@ def _branches(tf: Any) -> Callable[..., dict[str, Any]]:
   return branches
 
 
-def _indexing(tf: Any) -> Callable[..., dict[str, Any]]:
-  def indexing(x: Any, rows: Any) -> dict[str, Any]:
+def _indexing(tf: TensorFlow) -> Callable[..., dict[str, TfTensor]]:
+  def indexing(x: TfTensor, rows: TfTensor) -> dict[str, TfTensor]:
     taken = tf.gather(x, rows)
     return {
       "gathered": taken,
@@ -196,8 +196,8 @@ def _indexing(tf: Any) -> Callable[..., dict[str, Any]]:
   return indexing
 
 
-def _sorting(tf: Any) -> Callable[..., dict[str, Any]]:
-  def sorting(x: Any) -> dict[str, Any]:
+def _sorting(tf: TensorFlow) -> Callable[..., dict[str, TfTensor]]:
+  def sorting(x: TfTensor) -> dict[str, TfTensor]:
     values, positions = tf.math.top_k(x, 3)
     return {
       "sorted": tf.sort(x, direction="DESCENDING"),
@@ -211,16 +211,16 @@ def _sorting(tf: Any) -> Callable[..., dict[str, Any]]:
   return sorting
 
 
-def _spectral(tf: Any) -> Callable[..., dict[str, Any]]:
-  def spectral(x: Any) -> dict[str, Any]:
+def _spectral(tf: TensorFlow) -> Callable[..., dict[str, TfTensor]]:
+  def spectral(x: TfTensor) -> dict[str, TfTensor]:
     spectrum = tf.signal.rfft(x)
     return {"power": tf.abs(spectrum) ** 2, "spectrum": spectrum, "back": tf.signal.irfft(spectrum * 2.0)}
 
   return spectral
 
 
-def _linear_algebra(tf: Any) -> Callable[..., dict[str, Any]]:
-  def linear_algebra(x: Any) -> dict[str, Any]:
+def _linear_algebra(tf: TensorFlow) -> Callable[..., dict[str, TfTensor]]:
+  def linear_algebra(x: TfTensor) -> dict[str, TfTensor]:
     definite = x @ tf.linalg.matrix_transpose(x) + 2 * tf.eye(4)
     factor = tf.linalg.cholesky(definite)
     return {
@@ -235,8 +235,8 @@ def _linear_algebra(tf: Any) -> Callable[..., dict[str, Any]]:
   return linear_algebra
 
 
-def _integers(tf: Any) -> Callable[..., dict[str, Any]]:
-  def integers(a: Any, b: Any) -> dict[str, Any]:
+def _integers(tf: TensorFlow) -> Callable[..., dict[str, TfTensor]]:
+  def integers(a: TfTensor, b: TfTensor) -> dict[str, TfTensor]:
     return {
       "floored": a // b,
       "remainder": a % b,
@@ -250,8 +250,8 @@ def _integers(tf: Any) -> Callable[..., dict[str, Any]]:
   return integers
 
 
-def _random(tf: Any) -> Callable[..., dict[str, Any]]:
-  def random(seed: Any) -> dict[str, Any]:
+def _random(tf: TensorFlow) -> Callable[..., dict[str, TfTensor]]:
+  def random(seed: TfTensor) -> dict[str, TfTensor]:
     return {
       "bits": tf.random.stateless_uniform([2, 5], seed, None, None, tf.int32),
       "uniform": tf.random.stateless_uniform([2, 5], seed),
@@ -262,10 +262,10 @@ def _random(tf: Any) -> Callable[..., dict[str, Any]]:
   return random
 
 
-def _half(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, Any]]:
+def _half(tf: TensorFlow, random: np.random.Generator) -> Callable[..., dict[str, TfTensor]]:
   weights = _variable(tf, random, "half/w", 8, 5)
 
-  def half(x: Any) -> dict[str, Any]:
+  def half(x: TfTensor) -> dict[str, TfTensor]:
     y = tf.cast(x, tf.bfloat16) @ tf.cast(weights, tf.bfloat16)
     z = tf.nn.softmax(tf.cast(x, tf.float16) @ tf.cast(weights, tf.float16))
     return {"bfloat16": tf.cast(y, tf.float32), "float16": tf.cast(z, tf.float32)}
@@ -273,7 +273,7 @@ def _half(tf: Any, random: np.random.Generator) -> Callable[..., dict[str, Any]]
   return half
 
 
-def _write_stablehlo(tf: Any, path: Path, random: np.random.Generator) -> _Arrays:
+def _write_stablehlo(tf: TensorFlow, path: Path, random: np.random.Generator) -> _Arrays:
   """Writes a module and returns its inputs and the outputs of TensorFlow's XlaCallModule."""
   import jax
   import jax.numpy as jnp

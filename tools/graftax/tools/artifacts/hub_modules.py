@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["main"]
+from graftax.tools._tensorflow import TensorFlow, TfTensor
 
-# Any in this module: TensorFlow ships no type information.
+__all__ = ["main"]
 
 _X = np.array([[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 0.0, 2.0], [-2.0, 0.0, 1.0, 1.0]], np.float32)
 _EPSILON = 0.001
@@ -52,7 +52,7 @@ def main() -> None:
   _write_tf2_module(tf, arguments.folder / "tf2_module")
 
 
-def _write_tf1_module(tf1: Any, hub: Any, folder: Path) -> None:
+def _write_tf1_module(tf1: TensorFlow, hub: Any, folder: Path) -> None:
   """A dense layer, in pieces, and batch normalization in three variants; a second signature that reads an asset."""
   with tempfile.TemporaryDirectory() as scratch:
     vocabulary = Path(scratch, "colors.txt")
@@ -78,7 +78,7 @@ def _write_tf1_module(tf1: Any, hub: Any, folder: Path) -> None:
       exported = hub.Module(spec, trainable=True)
       session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
       exported.export(str(folder), session)
-  outputs: dict[str, Any] = {}
+  outputs: dict[str, TfTensor] = {}
   for name, (tags, _) in _VARIANTS.items():
     with tf1.Graph().as_default(), tf1.Session() as session:
       loaded = hub.Module(str(folder), tags=tags, trainable=True)
@@ -88,11 +88,11 @@ def _write_tf1_module(tf1: Any, hub: Any, folder: Path) -> None:
   _save(folder, outputs)
 
 
-def _dense(tf1: Any, x: Any) -> Any:
+def _dense(tf1: TensorFlow, x: TfTensor) -> TfTensor:
   values = np.arange(12, dtype=np.float32).reshape(4, 3) / 8
   pieces = tf1.fixed_size_partitioner(2)
 
-  def initial(shape: Any, dtype: Any, partition_info: Any) -> Any:
+  def initial(shape: Any, dtype: Any, partition_info: Any) -> TfTensor:
     begin = partition_info.var_offset[0]
     return tf1.constant(values[begin : begin + int(shape[0])], dtype)
 
@@ -101,7 +101,7 @@ def _dense(tf1: Any, x: Any) -> Any:
   return tf1.matmul(x, tf1.convert_to_tensor(kernel)) + bias
 
 
-def _normalized(tf1: Any, x: Any, *, training: bool, fused: bool) -> Any:
+def _normalized(tf1: TensorFlow, x: TfTensor, *, training: bool, fused: bool) -> TfTensor:
   scale = tf1.get_variable("norm/gamma", initializer=[1.0, 2.0, 0.5])
   offset = tf1.get_variable("norm/beta", initializer=[0.0, 1.0, -1.0])
   mean = tf1.get_variable("norm/moving_mean", initializer=[0.5, 1.0, 1.5], trainable=False)
@@ -120,7 +120,7 @@ def _normalized(tf1: Any, x: Any, *, training: bool, fused: bool) -> Any:
   return y
 
 
-def _write_tf2_module(tf: Any, folder: Path) -> None:
+def _write_tf2_module(tf: TensorFlow, folder: Path) -> None:
   """A reusable SavedModel: called with and without `training`, with trainable variables and a regularization loss."""
 
   class Module(tf.Module):
@@ -131,18 +131,18 @@ def _write_tf2_module(tf: Any, folder: Path) -> None:
       self.regularization_losses = [self.loss]
 
     @tf.function(input_signature=[])
-    def loss(self) -> Any:
+    def loss(self) -> TfTensor:
       return tf.nn.l2_loss(self.kernel)
 
     @tf.function
-    def __call__(self, x: Any, training: bool = False) -> Any:
+    def __call__(self, x: TfTensor, training: bool = False) -> TfTensor:
       y = x @ self.kernel
       if training:
         self.mean.assign(0.9 * self.mean + 0.1 * tf.reduce_mean(y, 0))
       return y - self.mean
 
     @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
-    def serve(self, x: Any) -> Any:
+    def serve(self, x: TfTensor) -> TfTensor:
       return {"y": self(x)}
 
   module = Module()
@@ -155,7 +155,7 @@ def _write_tf2_module(tf: Any, folder: Path) -> None:
   _save(folder, {key: np.asarray(value) for key, value in outputs.items()})
 
 
-def _save(folder: Path, outputs: dict[str, Any]) -> None:
+def _save(folder: Path, outputs: dict[str, TfTensor]) -> None:
   np.savez(folder.with_suffix(".npz"), **{"x": _X, **outputs})
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["main"]
+from graftax.tools._tensorflow import TensorFlow, TfTensor
 
-# Any in this module: TensorFlow ships no type information.
+__all__ = ["main"]
 
 _DTYPES = (
   "float32 float64 float16 bfloat16 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool complex64 complex128".split()
@@ -37,7 +37,7 @@ def main() -> None:
     _WRITERS[name](tf, os.path.join(arguments.folder, name))
 
 
-def _write_raw_checkpoint(tf: Any, folder: str) -> None:
+def _write_raw_checkpoint(tf: TensorFlow, folder: str) -> None:
   """Writes every dtype as [0, 1, 3] (bool: false, true, true), a scalar, an empty tensor and strings."""
   tensors = {name: tf.cast(tf.constant([0, 1, 3]), getattr(tf, name)) for name in _DTYPES}
   tensors["float8_e5m2"] = tf.cast(tf.constant([0.0, 1.0, 3.0]), tf.dtypes.experimental.float8_e5m2)
@@ -51,7 +51,7 @@ def _write_raw_checkpoint(tf: Any, folder: str) -> None:
   _save(tf, os.path.join(folder, "ckpt"), tensors)
 
 
-def _write_sharded_checkpoint(tf: Any, folder: str) -> None:
+def _write_sharded_checkpoint(tf: TensorFlow, folder: str) -> None:
   """Writes two shards: `a` = 0..5 as [2, 3] int32, and `b` = [1.5, -2]."""
   parts = [os.path.join(folder, "part_0"), os.path.join(folder, "part_1")]
   _save(tf, parts[0], {"a": tf.reshape(tf.range(6), [2, 3])})
@@ -64,14 +64,14 @@ def _write_sharded_checkpoint(tf: Any, folder: str) -> None:
       os.remove(os.path.join(folder, name))
 
 
-def _save(tf: Any, prefix: str, tensors: dict[str, Any]) -> None:
+def _save(tf: TensorFlow, prefix: str, tensors: dict[str, TfTensor]) -> None:
   os.makedirs(os.path.dirname(prefix), exist_ok=True)
   tf.raw_ops.SaveV2(
     prefix=prefix, tensor_names=list(tensors), shape_and_slices=[""] * len(tensors), tensors=list(tensors.values())
   )
 
 
-def _write_object_checkpoint(tf: Any, folder: str) -> None:
+def _write_object_checkpoint(tf: TensorFlow, folder: str) -> None:
   """Writes what a training loop leaves: two checkpoints, the newest of step 2, and the `checkpoint` file."""
   step = tf.Variable(0, dtype=tf.int64)
   weight = tf.Variable([1.0, 2.0])
@@ -82,15 +82,15 @@ def _write_object_checkpoint(tf: Any, folder: str) -> None:
     manager.save()
 
 
-def _write_partitioned_v1(tf: Any, folder: str) -> None:
+def _write_partitioned_v1(tf: TensorFlow, folder: str) -> None:
   _write_partitioned_checkpoint(tf, folder, "V1")
 
 
-def _write_partitioned_v2(tf: Any, folder: str) -> None:
+def _write_partitioned_v2(tf: TensorFlow, folder: str) -> None:
   _write_partitioned_checkpoint(tf, folder, "V2")
 
 
-def _write_partitioned_checkpoint(tf: Any, folder: str, version: str) -> None:
+def _write_partitioned_checkpoint(tf: TensorFlow, folder: str, version: str) -> None:
   """Writes `rows` = 0..19 as [5, 4] in 3 pieces, `columns` = 0..5 as [2, 3] in 2, and `whole` = strings."""
   os.makedirs(folder)
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -102,8 +102,8 @@ def _write_partitioned_checkpoint(tf: Any, folder: str, version: str) -> None:
     saver.save(session, os.path.join(folder, "model.ckpt"), write_meta_graph=False, write_state=False)
 
 
-def _partitioned(tf: Any, name: str, value: np.ndarray, pieces: int, axis: int) -> Any:
-  def initializer(shape: Any, dtype: Any, partition_info: Any) -> Any:
+def _partitioned(tf: TensorFlow, name: str, value: np.ndarray, pieces: int, axis: int) -> TfTensor:
+  def initializer(shape: Any, dtype: Any, partition_info: Any) -> TfTensor:
     begin = partition_info.var_offset
     return tf.constant(value[tuple(slice(b, b + int(s)) for b, s in zip(begin, shape, strict=True))], dtype)
 
@@ -117,7 +117,7 @@ def _partitioned(tf: Any, name: str, value: np.ndarray, pieces: int, axis: int) 
   )
 
 
-def _write_module(tf: Any, folder: str) -> None:
+def _write_module(tf: TensorFlow, folder: str) -> None:
   """Functions at several depths, equal variable names, a table, an asset, constants and nested results."""
   vocabulary = folder + "_words.txt"
   with open(vocabulary, "w") as f:
@@ -129,7 +129,7 @@ def _write_module(tf: Any, folder: str) -> None:
       self.w = tf.Variable(value, name="w")
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
-    def call(self, x: Any) -> Any:
+    def call(self, x: TfTensor) -> TfTensor:
       return x * self.w
 
   class Model(tf.Module):
@@ -147,19 +147,19 @@ def _write_module(tf: Any, folder: str) -> None:
       self.words = tf.lookup.StaticHashTable(lines, -1)
 
     @tf.function
-    def nested(self, x: Any, training: bool = False, *, scale: float = 2.0) -> Any:
+    def nested(self, x: TfTensor, training: bool = False, *, scale: float = 2.0) -> TfTensor:
       return {"y": x @ self.w + self.offset * scale, "rest": (x, [x, None])}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="words")])
-    def look_up(self, words: Any) -> Any:
+    def look_up(self, words: TfTensor) -> TfTensor:
       return {"count": self.table.lookup(words), "line": self.words.lookup(words)}
 
     @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.float32), tf.SparseTensorSpec([3, 4], tf.int32)])
-    def composites(self, ragged: Any, sparse: Any) -> Any:
+    def composites(self, ragged: TfTensor, sparse: TfTensor) -> TfTensor:
       return ragged, sparse
 
     @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
-    def predict(self, x: Any) -> Any:
+    def predict(self, x: TfTensor) -> TfTensor:
       return {"y": x @ self.w + tf.cast(self.frozen, tf.float32)}
 
   model = Model()
@@ -169,7 +169,7 @@ def _write_module(tf: Any, folder: str) -> None:
   os.remove(vocabulary)
 
 
-def _write_keras_export(tf: Any, folder: str) -> None:
+def _write_keras_export(tf: TensorFlow, folder: str) -> None:
   """Writes a dense layer [2, 1] of ones on batch normalization, as Keras 3 exports it for inference."""
   import keras
 
@@ -183,7 +183,7 @@ def _write_keras_export(tf: Any, folder: str) -> None:
   model.export(folder, verbose=False)
 
 
-def _write_tf1_model(tf: Any, folder: str) -> None:
+def _write_tf1_model(tf: TensorFlow, folder: str) -> None:
   """Writes a TF1 graph: a variable in two pieces, a resource variable, a frozen one and two tag sets."""
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     x = tf.compat.v1.placeholder(tf.float32, [None, 4], name="x")
@@ -200,7 +200,7 @@ def _write_tf1_model(tf: Any, folder: str) -> None:
   shutil.rmtree(os.path.join(folder, "assets"), ignore_errors=True)
 
 
-def _write_tf1_control_flow(tf: Any, folder: str) -> None:
+def _write_tf1_control_flow(tf: TensorFlow, folder: str) -> None:
   """Writes a TF1 graph with a loop and a conditional, a variable that it reads and one that it does not."""
   tf1 = tf.compat.v1
   tf1.disable_control_flow_v2()
@@ -215,7 +215,7 @@ def _write_tf1_control_flow(tf: Any, folder: str) -> None:
   tf1.enable_control_flow_v2()
 
 
-def _write_text_and_shapes(tf: Any, folder: str) -> None:
+def _write_text_and_shapes(tf: TensorFlow, folder: str) -> None:
   """Functions of two traces each, of which one reads a table of strings, and one whose sizes must be numbers."""
 
   class Model(tf.Module):
@@ -225,19 +225,19 @@ def _write_text_and_shapes(tf: Any, folder: str) -> None:
       self.scale = tf.Variable(3.0, name="scale")
 
     @tf.function
-    def embed(self, words: Any, raw: bool = False) -> Any:
+    def embed(self, words: TfTensor, raw: bool = False) -> TfTensor:
       return words if raw else self.table.lookup(words) * self.scale
 
     @tf.function
-    def score(self, x: Any, words: bool = False) -> Any:
+    def score(self, x: TfTensor, words: bool = False) -> TfTensor:
       return x * self.table.lookup(tf.constant("a")) if words else x * self.scale
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])
-    def pairs(self, x: Any) -> Any:
+    def pairs(self, x: TfTensor) -> TfTensor:
       return {"y": tf.reshape(x, [-1, 2]) * self.scale}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
-    def noise(self, x: Any) -> Any:
+    def noise(self, x: TfTensor) -> TfTensor:
       return {"y": x + tf.random.normal(tf.shape(x))}
 
   model = Model()
@@ -248,7 +248,7 @@ def _write_text_and_shapes(tf: Any, folder: str) -> None:
   tf.saved_model.save(model, folder, signatures={"pairs": model.pairs, "noise": model.noise})
 
 
-def _write_classifier(tf: Any, folder: str) -> None:
+def _write_classifier(tf: TensorFlow, folder: str) -> None:
   """Writes a classifier with batch normalization, with one trace that updates its statistics and one that uses them."""
   generator = np.random.default_rng(0)
 
@@ -266,7 +266,7 @@ def _write_classifier(tf: Any, folder: str) -> None:
         self.bias = tf.Variable(tf.zeros(3), name="head/bias")
 
     @tf.function
-    def __call__(self, x: Any, training: bool = False) -> Any:
+    def __call__(self, x: TfTensor, training: bool = False) -> TfTensor:
       hidden = x @ self.kernel
       if training:
         mean, variance = tf.nn.moments(hidden, [0])
@@ -284,7 +284,7 @@ def _write_classifier(tf: Any, folder: str) -> None:
   tf.saved_model.save(model, folder)
 
 
-_WRITERS: dict[str, Callable[[Any, str], None]] = {
+_WRITERS: dict[str, Callable[[TensorFlow, str], None]] = {
   "dtypes": _write_raw_checkpoint,
   "sharded": _write_sharded_checkpoint,
   "training": _write_object_checkpoint,

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from graftax.tools._tensorflow import TfTensor
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
 from graftax.tools.benchmarks.turns import measure_in_turns
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _BY_HAND = "jax by hand"
 _COMMAND = ("graftax.tools.benchmarks.bounded_sizes",)
@@ -49,16 +49,16 @@ def _cases() -> Mapping[str, Mapping[str, Callable[[], Any]]]:
   scores = rng.uniform(0, 1, _NUM_BOXES).astype(np.float32)
   rows = rng.uniform(0, 1, (20_000, 64)).astype(np.float32)
 
-  def suppressed(boxes: Any, scores: Any) -> Any:
+  def suppressed(boxes: TfTensor, scores: TfTensor) -> TfTensor:
     kept = tf.image.non_max_suppression(boxes, scores, _NUM_SELECTED, 0.5, 0.3)
     return tf.reduce_sum(tf.gather(boxes, kept) * tf.gather(scores, kept)[:, None], 0)
 
-  def masked(rows: Any) -> Any:
+  def masked(rows: TfTensor) -> TfTensor:
     kept = tf.boolean_mask(rows, rows[:, 0] > 0.5)
     kept = tf.nn.relu(kept * 2.0 - 0.3)
     return tf.reduce_mean(kept, 0) + tf.reduce_max(kept, 0)
 
-  def both(function: Callable[..., Any], by_hand: Callable[..., Any], *args: Any) -> Mapping[str, Callable[[], Any]]:
+  def both(function: Callable[..., Any], by_hand: Callable[..., Any], *args: PyTree) -> Mapping[str, Callable[[], Any]]:
     fn, params = convert(tf.function(function, autograph=False), *args)
     arrays = [jax.numpy.asarray(x) for x in args]
     ours, theirs = jax.jit(lambda *xs: fn(params, *xs)[0]), jax.jit(by_hand)
@@ -70,7 +70,7 @@ def _cases() -> Mapping[str, Mapping[str, Callable[[], Any]]]:
   }
 
 
-def _masked_by_hand(rows: Any) -> Any:
+def _masked_by_hand(rows: Leaf) -> Leaf:
   """The rows that are kept first, as `jnp.nonzero(size=...)` puts them; those after them are masked."""
   import jax.numpy as jnp
 
@@ -83,13 +83,13 @@ def _masked_by_hand(rows: Any) -> Any:
   return mean + jnp.max(jnp.where(is_valid, kept, -jnp.inf), 0)
 
 
-def _suppressed_by_hand(boxes: Any, scores: Any) -> Any:
+def _suppressed_by_hand(boxes: Leaf, scores: Leaf) -> Leaf:
   import jax
   import jax.numpy as jnp
 
   area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
-  def step(i: Any, carry: Any) -> Any:
+  def step(i: Leaf, carry: PyTree) -> PyTree:
     live, kept = carry
     best = jnp.argmax(live)
     is_kept = live[best] > -jnp.inf

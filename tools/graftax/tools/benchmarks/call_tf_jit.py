@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from graftax.tools._tensorflow import TfTensor
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
 from graftax.tools.benchmarks.turns import measure_in_turns
+from graftax.tools.pytrees import Leaf
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _JAX2TF = "jax2tf"
 _COMMAND = ("graftax.tools.benchmarks.call_tf_jit",)
@@ -47,12 +47,12 @@ def _cases() -> Mapping[str, Mapping[str, Callable[[], Any]]]:
   kernel = rng.normal(size=(3, 3, 16, 16)).astype(np.float32) * 0.1
   weights = rng.normal(size=(256, 256)).astype(np.float32) * 0.05
 
-  def layers(x: Any) -> Any:
+  def layers(x: TfTensor) -> TfTensor:
     for _ in range(4):
       x = tf.nn.gelu(tf.matmul(x, weights)) + x
     return tf.nn.softmax(x)
 
-  def images(x: Any) -> Any:
+  def images(x: TfTensor) -> TfTensor:
     for _ in range(3):
       x = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME"))
     return tf.nn.max_pool2d(x, 2, 2, "SAME")
@@ -69,7 +69,7 @@ def _cases() -> Mapping[str, Mapping[str, Callable[[], Any]]]:
   }
 
 
-def _ready(function: Callable[..., Any], x: Any) -> Callable[[], Any]:
+def _ready(function: Callable[..., Any], x: Leaf) -> Callable[[], Any]:
   return lambda: function(x).block_until_ready()
 
 

@@ -7,15 +7,13 @@ a device does. Without verification our arrays are only mapped, so the bytes are
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark
 from graftax.tools.benchmarks.models import CHECKPOINT_FILE, write_model
 from graftax.tools.benchmarks.reporting import Stages
+from graftax.tools.pytrees import Leaf
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: arrays, of numpy or of a library without type information.
 
 _WITHOUT = "graftax, verify=False"
 _TENSORFLOW = "tensorflow"
@@ -49,16 +47,16 @@ def main() -> None:
   stages.report([len(arrays), *(float(array.flat[-1]) for array in arrays)])
 
 
-def _graftax(*, verify: bool) -> Callable[[str], Mapping[str, Any]]:
+def _graftax(*, verify: bool) -> Callable[[str], Mapping[str, Leaf]]:
   from graftax.savedmodel_io import read_checkpoint
 
   return partial(read_checkpoint, verify=verify)
 
 
-def _tensorflow() -> Callable[[str], Mapping[str, Any]]:
+def _tensorflow() -> Callable[[str], Mapping[str, Leaf]]:
   import tensorflow as tf
 
-  def read(prefix: str) -> Mapping[str, Any]:
+  def read(prefix: str) -> Mapping[str, Leaf]:
     reader = tf.train.load_checkpoint(prefix)
     tensors = ((key, reader.get_tensor(key)) for key in reader.get_variable_to_shape_map())
     return {key: tensor for key, tensor in tensors if not isinstance(tensor, bytes)}

@@ -8,15 +8,13 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
 from graftax.tools.benchmarks.models import CHECKPOINT_FILE, write_model
 from graftax.tools.benchmarks.written_files import measure_write
+from graftax.tools.pytrees import Leaf
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _COPY = "file copy"
 _TENSORFLOW = "tensorflow"
@@ -38,7 +36,7 @@ def main() -> None:
   measure_write({OURS: _graftax, _COPY: _copy, _TENSORFLOW: _tensorflow}, CHECKPOINT_FILE)
 
 
-def _arrays(source: Path) -> dict[str, Any]:
+def _arrays(source: Path) -> dict[str, Leaf]:
   import numpy as np
 
   from graftax.savedmodel_io import read_checkpoint

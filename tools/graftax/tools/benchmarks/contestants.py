@@ -12,12 +12,11 @@ from typing import Any
 
 from graftax.tools.benchmarks.models import FUNCTION_NAME, INPUT_NAME
 from graftax.tools.benchmarks.reporting import Stages
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["main"]
 
-# Any in this module: converted functions take and return nested structures, and TF2JAX ships no type information.
-
-_Converted = tuple[Callable[..., Any], dict[str, Any]]
+_Converted = tuple[Callable[..., Any], dict[str, Leaf]]
 _NUM_VALUES = 5
 _NUM_CALLS = 30
 
@@ -50,7 +49,7 @@ def _convert_with_tf2jax(stages: Stages, folder: str) -> _Converted:
     return tf2jax.convert_from_restored(getattr(model, FUNCTION_NAME))
 
 
-def _run(stages: Stages, fn: Callable[..., Any], params: dict[str, Any], shape: tuple[int, ...]) -> list[float]:
+def _run(stages: Stages, fn: Callable[..., Any], params: dict[str, Leaf], shape: tuple[int, ...]) -> list[float]:
   import jax
 
   with stages.stage("run"):
@@ -58,7 +57,7 @@ def _run(stages: Stages, fn: Callable[..., Any], params: dict[str, Any], shape: 
   return _values(outputs["y"])
 
 
-def _call(stages: Stages, fn: Callable[..., Any], params: dict[str, Any], shape: tuple[int, ...]) -> list[float]:
+def _call(stages: Stages, fn: Callable[..., Any], params: dict[str, Leaf], shape: tuple[int, ...]) -> list[float]:
   import jax
 
   placed = jax.device_put(params)
@@ -74,7 +73,7 @@ def _call(stages: Stages, fn: Callable[..., Any], params: dict[str, Any], shape:
   return _values(outputs["y"])
 
 
-def _trace(stages: Stages, fn: Callable[..., Any], params: dict[str, Any], shape: tuple[int, ...]) -> list[float]:
+def _trace(stages: Stages, fn: Callable[..., Any], params: dict[str, Leaf], shape: tuple[int, ...]) -> list[float]:
   import jax
 
   with stages.stage("trace"):
@@ -82,7 +81,7 @@ def _trace(stages: Stages, fn: Callable[..., Any], params: dict[str, Any], shape
   return [float(size) for size in jaxpr.out_avals[0].shape]
 
 
-def _values(outputs: Any) -> list[float]:
+def _values(outputs: PyTree) -> list[float]:
   import numpy as np
 
   # In numpy: JAX would compile each of these, within the measured time.
@@ -90,7 +89,7 @@ def _values(outputs: Any) -> list[float]:
   return [float(y.mean()), float(y.std()), *(float(value) for value in y.ravel()[:_NUM_VALUES])]
 
 
-def _example(shape: tuple[int, ...]) -> Any:
+def _example(shape: tuple[int, ...]) -> Leaf:
   import numpy as np
 
   return np.random.default_rng(0).random(shape, np.float32)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from graftax.tools._tensorflow import TensorFlow, TfTensor
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
 from graftax.tools.benchmarks.turns import measure_in_turns
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: TensorFlow ships no type information, and parameters are nested.
 
 _JAX2TF = "jax2tf"
 _TENSORFLOW = "tensorflow's own ops"
@@ -65,7 +65,7 @@ def _cases() -> Mapping[str, Mapping[str, Callable[[], Any]]]:
   }
 
 
-def _layers(params: Any, x: Any) -> Any:
+def _layers(params: PyTree, x: Leaf) -> Leaf:
   import jax.numpy as jnp
 
   for layer in params.values():
@@ -73,7 +73,7 @@ def _layers(params: Any, x: Any) -> Any:
   return x
 
 
-def _tf_layers(tf: Any, params: Any, x: Any) -> Any:
+def _tf_layers(tf: TensorFlow, params: PyTree, x: TfTensor) -> TfTensor:
   for layer in params.values():
     x = tf.tanh(tf.matmul(x, layer["w"]) + layer["b"])
   return x

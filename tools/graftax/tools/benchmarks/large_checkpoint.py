@@ -20,10 +20,9 @@ from typing import Any
 
 from graftax.tools.benchmarks.measuring import Measurement, run_process
 from graftax.tools.benchmarks.reporting import Stages
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["main"]
-
-# Any in this module: arrays, and objects of TensorFlow, which ships no type information.
 
 _COMMAND = "graftax.tools.benchmarks.large_checkpoint"
 _SIDE = 4096
@@ -68,7 +67,7 @@ def _write_model(folder: Path, num_matrices: int) -> None:
   row = np.random.default_rng(0).standard_normal(_SIDE, np.float32)
   params = {f"layer_{i}": {"kernel": np.broadcast_to(row, (_SIDE, _SIDE))} for i in range(num_matrices)}
 
-  def apply(params: Any, x: jax.Array) -> jax.Array:
+  def apply(params: PyTree, x: jax.Array) -> jax.Array:
     return x * sum(layer["kernel"][0, 0] for layer in params.values())
 
   save(folder, (apply, jax.ShapeDtypeStruct((), np.float32)), params, gradient_order=0)
@@ -88,7 +87,7 @@ def _load(contestant: str, folder: str, *rest: str) -> None:
   stages.report([sum(_held_bytes(array) for array in arrays.values()), _read_bytes() - before])
 
 
-def _held_bytes(array: Any) -> int:
+def _held_bytes(array: Leaf) -> int:
   """Returns the memory of an array in this process; one that is mapped takes none of its own."""
   import numpy as np
 
@@ -106,8 +105,8 @@ def _read_bytes() -> int:
   return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
 
 
-def _graftax(dtype: str | None, *, sharded: bool) -> Callable[..., Callable[[], Mapping[str, Any]]]:
-  def prepare(folder: Path) -> Callable[[], Mapping[str, Any]]:
+def _graftax(dtype: str | None, *, sharded: bool) -> Callable[..., Callable[[], Mapping[str, Leaf]]]:
+  def prepare(folder: Path) -> Callable[[], Mapping[str, Leaf]]:
     import jax
 
     from graftax.savedmodel_io import load
@@ -120,7 +119,7 @@ def _graftax(dtype: str | None, *, sharded: bool) -> Callable[..., Callable[[], 
   return prepare
 
 
-def _one_of_two_processes(folder: Path, *address: str) -> Callable[[], Mapping[str, Any]]:
+def _one_of_two_processes(folder: Path, *address: str) -> Callable[[], Mapping[str, Leaf]]:
   """Loads in this process what half of the devices hold; it starts the other process, unless it is the other one."""
   import jax
 
@@ -150,10 +149,10 @@ def _rules() -> Any:
   return partition_rules(mesh, [(r"[02468]/kernel$", PartitionSpec("model")), ("", PartitionSpec(None, "model"))])
 
 
-def _tensorflow_saved_model(folder: Path) -> Callable[[], Mapping[str, Any]]:
+def _tensorflow_saved_model(folder: Path) -> Callable[[], Mapping[str, Leaf]]:
   import tensorflow as tf
 
-  def load() -> Mapping[str, Any]:
+  def load() -> Mapping[str, Leaf]:
     model = tf.saved_model.load(str(folder))
     load.model = model  # type: ignore[attr-defined]  # keeps the variables alive
     return {variable.name: variable.numpy() for variable in model.trainable_variables}
@@ -161,11 +160,11 @@ def _tensorflow_saved_model(folder: Path) -> Callable[[], Mapping[str, Any]]:
   return load
 
 
-def _tensorflow_checkpoint(dtype: str | None) -> Callable[[Path], Callable[[], Mapping[str, Any]]]:
-  def prepare(folder: Path) -> Callable[[], Mapping[str, Any]]:
+def _tensorflow_checkpoint(dtype: str | None) -> Callable[[Path], Callable[[], Mapping[str, Leaf]]]:
+  def prepare(folder: Path) -> Callable[[], Mapping[str, Leaf]]:
     import tensorflow as tf
 
-    def load() -> Mapping[str, Any]:
+    def load() -> Mapping[str, Leaf]:
       reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
       keys = [key for key, shape in reader.get_variable_to_shape_map().items() if len(shape) == 2]
       tensors = ((key, reader.get_tensor(key)) for key in keys)
@@ -176,7 +175,7 @@ def _tensorflow_checkpoint(dtype: str | None) -> Callable[[Path], Callable[[], M
   return prepare
 
 
-_CONTESTANTS: dict[str, Callable[..., Callable[[], Mapping[str, Any]]]] = {
+_CONTESTANTS: dict[str, Callable[..., Callable[[], Mapping[str, Leaf]]]] = {
   "graftax, mapped": _graftax(None, sharded=False),
   "graftax, bfloat16": _graftax("bfloat16", sharded=False),
   "graftax, 8 devices": _graftax(None, sharded=True),

@@ -12,10 +12,9 @@ from typing import Any
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark
 from graftax.tools.benchmarks.reporting import Stages
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: arrays, and functions of them.
 
 _ORIGINAL = "original"
 _COMMAND = ("graftax.tools.benchmarks.large_module",)
@@ -43,7 +42,7 @@ def main() -> None:
   stages.report()
 
 
-def _in_turns(make: Callable[[], Callable[..., Any]], args: Any) -> dict[str, float]:
+def _in_turns(make: Callable[[], Callable[..., Any]], args: PyTree) -> dict[str, float]:
   """Returns contestant -> the median time to a jaxpr, in seconds."""
   data = _artifact(make(), args)
   # A new function each time: JAX remembers what it traced.
@@ -57,13 +56,13 @@ def _in_turns(make: Callable[[], Callable[..., Any]], args: Any) -> dict[str, fl
   return {name: statistics.median(found) for name, found in times.items()}
 
 
-def _trace(function: Callable[..., Any], args: Any) -> None:
+def _trace(function: Callable[..., Any], args: PyTree) -> None:
   import jax
 
   jax.make_jaxpr(function)(*args)
 
 
-def _artifact(function: Callable[..., Any], args: Any) -> bytes:
+def _artifact(function: Callable[..., Any], args: PyTree) -> bytes:
   import jax
 
   from graftax.xla_call_module import Module
@@ -81,12 +80,12 @@ def _lifted(data: bytes) -> Callable[..., Any]:
   return lift(Module.from_bytes(data, guard=False))
 
 
-def _elementwise() -> Any:
+def _elementwise() -> tuple[Callable[[], Callable[..., Any]], PyTree]:
   import jax
   from jax import lax
 
   def make() -> Callable[..., Any]:
-    def function(x: Any) -> Any:
+    def function(x: Leaf) -> Leaf:
       y = x
       for index in range(_NUM_OPS):
         y = (lax.add, lax.mul)[index % 2](y, x)
@@ -97,18 +96,18 @@ def _elementwise() -> Any:
   return make, (jax.ShapeDtypeStruct((_WIDTH,), "float32"),)
 
 
-def _encoder() -> Any:
+def _encoder() -> tuple[Callable[[], Callable[..., Any]], PyTree]:
   import jax
   import jax.numpy as jnp
 
-  def layer(x: Any, w: Any) -> Any:
+  def layer(x: Leaf, w: Leaf) -> Leaf:
     scores = jax.nn.softmax((x @ w) @ x.T / jnp.sqrt(x.shape[-1]))
     x = x + scores @ (x @ w)
     x = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-6)
     return x + jax.nn.gelu(x @ w) @ w
 
   def make() -> Callable[..., Any]:
-    def function(x: Any, w: Any) -> Any:
+    def function(x: Leaf, w: Leaf) -> Leaf:
       for _ in range(_NUM_ENCODER_LAYERS):
         x = layer(x, w)
       return x

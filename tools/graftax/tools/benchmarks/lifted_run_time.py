@@ -10,10 +10,9 @@ from typing import Any
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
 from graftax.tools.benchmarks.reporting import Stages
+from graftax.tools.pytrees import PyTree
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: arrays, and functions of them.
 
 _ORIGINAL = "original"
 _COMMAND = ("graftax.tools.benchmarks.lifted_run_time",)
@@ -92,14 +91,14 @@ def main() -> None:
   stages.report()
 
 
-def _check(name: str, want: Any, got: Any, tolerance: float) -> None:
+def _check(name: str, want: PyTree, got: PyTree, tolerance: float) -> None:
   import numpy as np
 
   for a, b in zip(got, want, strict=True):
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), tolerance, tolerance, err_msg=name)
 
 
-def _in_turns(functions: dict[str, Callable[..., Any]], args: Any) -> dict[str, float]:
+def _in_turns(functions: dict[str, Callable[..., Any]], args: PyTree) -> dict[str, float]:
   """Returns contestant -> the median time of a call, in seconds."""
   import jax
 

@@ -8,11 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from graftax.tools._tensorflow import TfTensor
 
 __all__ = ["CHECKPOINT_FILE", "FUNCTION_NAME", "INPUT_NAME", "main", "write_model"]
-
-# Any in this module: TensorFlow and Keras ship no type information.
 
 FUNCTION_NAME = "serve"
 INPUT_NAME = "x"
@@ -55,7 +54,7 @@ def _write_large_graph(folder: str) -> None:
   import tensorflow as tf
 
   @tf.function(input_signature=[tf.TensorSpec([4], tf.float32, name=INPUT_NAME)])
-  def serve(x: Any) -> Any:
+  def serve(x: TfTensor) -> TfTensor:
     previous, current = x, tf.tanh(x)
     for index in range(_NUM_NODES):
       op = (tf.add, tf.subtract, tf.multiply)[index % 3]
@@ -78,7 +77,7 @@ def _write_depthwise(folder: str) -> None:
   module.filters = [tf.Variable(generator.normal([3, 3, 96, 1])) for _ in range(6)]
 
   @tf.function(input_signature=[tf.TensorSpec([None, 56, 56, 96], tf.float32, name=INPUT_NAME)])
-  def serve(x: Any) -> Any:
+  def serve(x: TfTensor) -> TfTensor:
     for index, filters in enumerate(module.filters):
       stride = 2 if index == 3 else 1
       x = tf.nn.relu(tf.nn.depthwise_conv2d(x, filters, [1, stride, stride, 1], "SAME")) * 0.3

@@ -8,14 +8,12 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
 from graftax.tools.benchmarks.written_files import measure_write
+from graftax.tools.pytrees import Leaf
 
 __all__ = ["BENCHMARK", "main"]
-
-# Any in this module: TensorFlow ships no type information, and parameters are nested.
 
 _COPY = "file copy"
 _TENSORFLOW = "tensorflow"
@@ -51,14 +49,14 @@ def main() -> None:
   measure_write({OURS: _graftax, _COPY: _copy, _TENSORFLOW: _tensorflow}, _FILE)
 
 
-def _parameters(source: Path) -> dict[str, Any]:
+def _parameters(source: Path) -> dict[str, Leaf]:
   import numpy as np
 
   arrays = np.fromfile(source, np.float32).reshape(_NUM_ARRAYS, _WIDTH, _WIDTH)
   return {f"layer_{i}": array for i, array in enumerate(arrays)}
 
 
-def _predict(params: dict[str, Any], x: Any) -> Any:
+def _predict(params: dict[str, Leaf], x: Leaf) -> Leaf:
   import jax.numpy as jnp
 
   for matrix in params.values():

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from rich import box, filesize
 from rich.table import Table
@@ -15,10 +14,9 @@ from rich.text import Text
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark
 from graftax.tools.benchmarks.measuring import Measurement, median
+from graftax.tools.pytrees import Json
 
 __all__ = ["machine", "result_json", "result_table"]
-
-# Any in this module: JSON.
 
 _Results = Mapping[str, Sequence[Measurement]]
 _QUANTITIES = {"time": "time_s", "cpu": "cpu_s", "peak_memory": "peak_bytes"}
@@ -65,7 +63,7 @@ def result_table(benchmark: Benchmark, results: _Results) -> Table:
   return table
 
 
-def result_json(benchmark: Benchmark, results: _Results) -> dict[str, Any]:
+def result_json(benchmark: Benchmark, results: _Results) -> dict[str, Json]:
   """Returns the same as JSON, with every run."""
   return {
     "name": benchmark.name,
@@ -80,7 +78,7 @@ def result_json(benchmark: Benchmark, results: _Results) -> dict[str, Any]:
   }
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, Json]:
   """Returns what the numbers depend on: processors, load, versions."""
   versions = {}
   for library in _LIBRARIES:

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from graftax.savedmodel_io import SavedModel, load
+from graftax.tools._tensorflow import KerasModel, TfTensor
 from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
 from graftax.tools.source_folder import signature_source
 
 __all__ = ["FOLDER", "MODELS", "exported", "main"]
 
-# Any in this module: Keras ships no type information.
-
 FOLDER = REPOSITORY / "docs" / "examples" / "written_source"
 """Where the files are."""
 
 
-def _lstm_classifier() -> Any:
+def _lstm_classifier() -> KerasModel:
   import keras
 
   layers = keras.layers
@@ -32,7 +31,7 @@ def _lstm_classifier() -> Any:
   return keras.Sequential([layers.Input((80,), dtype="int32", name="ids"), *stack])
 
 
-def _bert(heads: int = 2, length: int = 64, words: int = 1000) -> Any:
+def _bert(heads: int = 2, length: int = 64, words: int = 1000) -> KerasModel:
   """Returns BERT as its authors describe it, with 12 layers. That of BERT base has 12 heads of this size."""
   import keras
 
@@ -42,7 +41,7 @@ def _bert(heads: int = 2, length: int = 64, words: int = 1000) -> Any:
     def build(self, shape: Any) -> None:
       self.embeddings = self.add_weight(name="embeddings", shape=shape[1:])
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: TfTensor) -> TfTensor:
       return x + self.embeddings
 
   layers, width = keras.layers, 64 * heads
@@ -62,14 +61,14 @@ def _bert(heads: int = 2, length: int = 64, words: int = 1000) -> Any:
   return keras.Model({"ids": ids, "types": types, "mask": mask}, {"sequence": x, "pooled": pooled}, name="bert")
 
 
-def _application(name: str) -> Any:
+def _application(name: str) -> KerasModel:
   import keras
 
   images = keras.Input((224, 224, 3), name="images")
   return getattr(keras.applications, name)(weights=None, input_tensor=images)
 
 
-MODELS: dict[str, Callable[[], Any]] = {
+MODELS: dict[str, Callable[[], KerasModel]] = {
   "lstm_classifier": _lstm_classifier,
   "bert": _bert,
   "resnet50": functools.partial(_application, "ResNet50"),

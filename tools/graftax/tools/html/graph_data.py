@@ -1,16 +1,14 @@
 """The functions of a model as JSON for the page's script."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from graftax.graphdef_ir import DType, Function, FunctionRef, Node, PartialShape, Tensor
+from graftax.tools.pytrees import Json
 from graftax.tools.scope_costs import ScopeCost
 
 __all__ = ["graph_data"]
-
-# Any in this module: JSON.
 
 _MOST_CHARACTERS = 80
 # Attributes that say how TensorFlow's runtime runs a call.
@@ -22,7 +20,7 @@ def graph_data(
   missing: Collection[str],
   on_host: Collection[str],
   costs: Iterable[ScopeCost] = (),
-) -> dict[str, Any]:
+) -> dict[str, Json]:
   """Returns the graphs as dicts, lists and text; a function that several signatures call is listed once.
 
   Args:
@@ -38,7 +36,7 @@ def graph_data(
     nothing runs, 1 for ops of the host, else 0. `costs`: operations and bytes by scope.
   """
   positions: dict[int, int] = {}
-  functions: list[dict[str, Any]] = []
+  functions: list[dict[str, Json]] = []
   ops: dict[str, int] = {}
   entries = []
   for name, parts in graphs.items():
@@ -56,12 +54,12 @@ def graph_data(
   return {"entries": entries, "functions": functions, "ops": states_of_ops, "costs": by_scope}
 
 
-def _node(node: Node, ops: dict[str, int]) -> list[Any]:
+def _node(node: Node, ops: dict[str, int]) -> list[Json]:
   position = ops.setdefault(node.op, len(ops))
   return [node.name, position, [str(ref) for ref in node.inputs], _attributes(node), list(_called(node.attrs.values()))]
 
 
-def _called(values: Iterable[Any]) -> Iterable[str]:
+def _called(values: Iterable[object]) -> Iterable[str]:
   for value in values:
     if isinstance(value, FunctionRef):
       yield value.name
@@ -76,7 +74,7 @@ def _attributes(node: Node) -> str:
   return ", ".join(text for text in shown if text)[: 3 * _MOST_CHARACTERS]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
   if isinstance(value, DType):
     return value.tf_name
   if isinstance(value, Tensor):

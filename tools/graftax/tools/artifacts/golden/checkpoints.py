@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from graftax.tools.artifacts.golden.recorder import floats, integers
+from graftax.tools.artifacts.golden.recorder import Recorder, TensorFlow, TfTensor, floats, integers
 
 __all__ = ["WRITERS"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _A = np.arange(20, dtype=np.float32).reshape(5, 4)
 _B = integers([7, -8])
 
 
-def _saver(tf: Any, recorder: Any, name: str) -> None:
+def _saver(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A checkpoint of `tf.train.Saver`, with a variable in pieces, in format 1 or 2."""
   tf1 = tf.compat.v1
   os.makedirs(recorder.path(name))
@@ -39,7 +37,7 @@ def _saver(tf: Any, recorder: Any, name: str) -> None:
   recorder.weights(name, {"a": _A, "b": _B}, file=name + "/model")
 
 
-def _dtypes(tf: Any, recorder: Any, name: str) -> None:
+def _dtypes(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   tensors = {}
   for dtype in (
     "float16",
@@ -59,7 +57,7 @@ def _dtypes(tf: Any, recorder: Any, name: str) -> None:
   recorder.weights(name, values, file=name + "/all")
 
 
-def _sharded(tf: Any, recorder: Any, name: str) -> None:
+def _sharded(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   folder = recorder.path(name)
   parts = [os.path.join(folder, "part_" + str(i)) for i in range(3)]
   values = {}
@@ -76,7 +74,7 @@ def _sharded(tf: Any, recorder: Any, name: str) -> None:
   recorder.weights(name, values, file=name + "/model")
 
 
-def _save_raw(tf: Any, prefix: str, tensors: Any) -> Any:
+def _save_raw(tf: TensorFlow, prefix: str, tensors: TfTensor) -> TfTensor:
   if not os.path.isdir(os.path.dirname(prefix)):
     os.makedirs(os.path.dirname(prefix))
   values = tensors if tf.executing_eagerly() else tf.compat.v1.Session().run(tensors)
@@ -92,13 +90,13 @@ def _save_raw(tf: Any, prefix: str, tensors: Any) -> Any:
   return {key: np.asarray(value) for key, value in values.items()}
 
 
-def _run(tf: Any, make_op: Any) -> None:
+def _run(tf: TensorFlow, make_op: Any) -> None:
   op = make_op()
   if not tf.executing_eagerly():
     tf.compat.v1.Session().run(op)
 
 
-def _objects(tf: Any, recorder: Any, name: str) -> None:
+def _objects(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A folder of `tf.train.CheckpointManager`, of which the newest of two checkpoints counts; also written async."""
   if not tf.executing_eagerly():
     raise NotImplementedError("needs eager execution")

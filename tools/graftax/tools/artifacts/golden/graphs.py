@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graftax.tools.artifacts.golden.recorder import floats, integers
+from graftax.tools.artifacts.golden.recorder import Arrays, Recorder, TensorFlow, TfTensor, floats, integers
 
 __all__ = ["WRITERS"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _X = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]], np.float32)
 _KERNEL = np.arange(6, dtype=np.float32).reshape(3, 2) / 4
@@ -20,7 +18,7 @@ _KERNEL = np.arange(6, dtype=np.float32).reshape(3, 2) / 4
 class _Graph:
   """A graph with a session, a placeholder `x` and TF1's control flow."""
 
-  def __init__(self, tf: Any, dtype: Any = None, shape: Any = (None, 3)):
+  def __init__(self, tf: TensorFlow, dtype: Any = None, shape: Any = (None, 3)):
     self.tf1 = tf.compat.v1
     self.tf1.disable_control_flow_v2()
     self.tf1.disable_resource_variables()
@@ -29,11 +27,11 @@ class _Graph:
     self.session = self.tf1.Session()
     self.x = self.tf1.placeholder(dtype or tf.float32, shape, name="x")
 
-  def run(self, outputs: Any, x: Any = _X) -> Any:
+  def run(self, outputs: TfTensor, x: Arrays = _X) -> Arrays:
     self.session.run([self.tf1.global_variables_initializer(), self.tf1.tables_initializer()])
     return self.session.run(outputs, {self.x: x})
 
-  def save(self, folder: str, outputs: Any, as_text: bool = False, **options: Any) -> None:
+  def save(self, folder: str, outputs: TfTensor, as_text: bool = False, **options: Any) -> None:
     """Writes a SavedModel with the signature "serving_default"."""
     builder = self.tf1.saved_model.Builder(folder)
     signature = self.tf1.saved_model.predict_signature_def({"x": self.x}, outputs)
@@ -49,34 +47,34 @@ class _Graph:
     self.tf1.enable_control_flow_v2()
 
 
-def _dense(graph: _Graph, use_resource: bool = False) -> Any:
+def _dense(graph: _Graph, use_resource: bool = False) -> TfTensor:
   kernel = graph.tf1.get_variable("dense/kernel", initializer=_KERNEL, use_resource=use_resource)
   bias = graph.tf1.get_variable("dense/bias", initializer=floats([0.5, -1.0]), use_resource=use_resource)
   return graph.tf1.nn.relu(graph.tf1.matmul(graph.x, kernel) + bias, name="y")
 
 
-def _ref_variables(tf: Any, recorder: Any, name: str) -> None:
+def _ref_variables(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   y = _dense(graph)
   recorder.model(name, {"x": _X}, {"y": graph.run(y)})
   graph.save(recorder.path(name), {"y": y})
 
 
-def _resource_variables(tf: Any, recorder: Any, name: str) -> None:
+def _resource_variables(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   y = _dense(graph, use_resource=True)
   recorder.model(name, {"x": _X}, {"y": graph.run(y)})
   graph.save(recorder.path(name), {"y": y})
 
 
-def _text(tf: Any, recorder: Any, name: str) -> None:
+def _text(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   y = _dense(graph)
   recorder.model(name, {"x": _X}, {"y": graph.run(y)})
   graph.save(recorder.path(name), {"y": y}, as_text=True)
 
 
-def _partitioned(tf: Any, recorder: Any, name: str) -> None:
+def _partitioned(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   kernel = graph.tf1.get_variable(
     "kernel",
@@ -90,7 +88,7 @@ def _partitioned(tf: Any, recorder: Any, name: str) -> None:
   graph.save(recorder.path(name), {"y": y})
 
 
-def _control_flow(tf: Any, recorder: Any, name: str) -> None:
+def _control_flow(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   factor = graph.tf1.get_variable("factor", initializer=1.5, use_resource=False)
   _, powers = graph.tf1.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * factor), [0, graph.x])
@@ -99,12 +97,12 @@ def _control_flow(tf: Any, recorder: Any, name: str) -> None:
   graph.save(recorder.path(name), {"y": y})
 
 
-def _tensor_array(tf: Any, recorder: Any, name: str) -> None:
+def _tensor_array(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf, shape=(2, 3))
   weight = graph.tf1.get_variable("weight", initializer=floats([1.0, 2.0, 0.5]), use_resource=False)
   steps = tf.TensorArray(tf.float32, 4)
 
-  def body(i: Any, state: Any, steps: Any) -> Any:
+  def body(i: TfTensor, state: TfTensor, steps: TfTensor) -> TfTensor:
     state = tf.tanh(state * weight + tf.cast(i, tf.float32))
     return i + 1, state, steps.write(i, state)
 
@@ -114,7 +112,7 @@ def _tensor_array(tf: Any, recorder: Any, name: str) -> None:
   graph.save(recorder.path(name), outputs)
 
 
-def _rnn(tf: Any, recorder: Any, name: str) -> None:
+def _rnn(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf, shape=(2, 4, 3))
   x = np.linspace(-1, 1, 24).astype(np.float32).reshape(2, 4, 3)
   cell = graph.tf1.nn.rnn_cell.LSTMCell(2, initializer=graph.tf1.constant_initializer(0.3))
@@ -124,13 +122,13 @@ def _rnn(tf: Any, recorder: Any, name: str) -> None:
   graph.save(recorder.path(name), outputs)
 
 
-def _table(graph: _Graph) -> Any:
+def _table(graph: _Graph) -> TfTensor:
   keys, values = integers([3, 5, 7]), floats([0.5, 0.25, 4.0])
   initializer = graph.tf1.lookup.KeyValueTensorInitializer(keys, values)
   return graph.tf1.lookup.StaticHashTable(initializer, -1.0)
 
 
-def _save_table(tf: Any, recorder: Any, name: str, **options: Any) -> None:
+def _save_table(tf: TensorFlow, recorder: Recorder, name: str, **options: Any) -> None:
   graph = _Graph(tf, tf.int64, (None,))
   y = _table(graph).lookup(graph.x) * graph.tf1.get_variable("scale", initializer=2.0, use_resource=False)
   x = integers([7, 4, 3])
@@ -139,11 +137,11 @@ def _save_table(tf: Any, recorder: Any, name: str, **options: Any) -> None:
   graph.save(recorder.path(name), {"y": y}, **options)
 
 
-def _main_op(tf: Any, recorder: Any, name: str) -> None:
+def _main_op(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   _save_table(tf, recorder, name, main_op=lambda tf1: tf1.tables_initializer())
 
 
-def _legacy_init_op(tf: Any, recorder: Any, name: str) -> None:
+def _legacy_init_op(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   if tf.__version__.startswith("1."):
     _save_table(tf, recorder, name, legacy_init_op=lambda tf1: tf1.tables_initializer())
     return
@@ -151,11 +149,11 @@ def _legacy_init_op(tf: Any, recorder: Any, name: str) -> None:
   _save_table(tf, recorder, name, main_op=_into_collection)
 
 
-def _into_collection(tf1: Any) -> None:
+def _into_collection(tf1: TensorFlow) -> None:
   tf1.add_to_collection("legacy_init_op", tf1.tables_initializer())
 
 
-def _asset(tf: Any, recorder: Any, name: str) -> None:
+def _asset(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   vocabulary = recorder.path("colors.txt")
   with open(vocabulary, "w") as f:
@@ -185,7 +183,7 @@ def _asset(tf: Any, recorder: Any, name: str) -> None:
   os.remove(vocabulary)
 
 
-def _tag_sets(tf: Any, recorder: Any, name: str) -> None:
+def _tag_sets(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   y = _dense(graph)
   recorder.model(name, {"x": _X}, {"z": -graph.run(y)}, tags=["serve", "gpu"], entry="negated")
@@ -200,7 +198,7 @@ def _tag_sets(tf: Any, recorder: Any, name: str) -> None:
   graph.close()
 
 
-def _dtypes(tf: Any, recorder: Any, name: str) -> None:
+def _dtypes(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   outputs = {}
   for dtype in ("float16", "bfloat16", "float64", "int8", "uint16", "int64", "bool", "complex64"):
@@ -218,7 +216,7 @@ def _frozen_def(graph: _Graph, outputs: list[str]) -> Any:
   return graph.tf1.graph_util.convert_variables_to_constants(graph.session, graph.graph.as_graph_def(), outputs)
 
 
-def _frozen(tf: Any, recorder: Any, name: str) -> None:
+def _frozen(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   y = graph.run(_dense(graph))
   frozen = _frozen_def(graph, ["y"])
@@ -229,7 +227,7 @@ def _frozen(tf: Any, recorder: Any, name: str) -> None:
   graph.close()
 
 
-def _frozen_control_flow(tf: Any, recorder: Any, name: str) -> None:
+def _frozen_control_flow(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   graph = _Graph(tf)
   factor = graph.tf1.get_variable("factor", initializer=1.5, use_resource=False)
   _, powers = graph.tf1.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * factor), [0, graph.x])
@@ -242,7 +240,7 @@ def _frozen_control_flow(tf: Any, recorder: Any, name: str) -> None:
   graph.close()
 
 
-def _training(tf: Any, recorder: Any, name: str) -> None:
+def _training(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A training folder: two checkpoints with their MetaGraphs; the second is the newest."""
   graph = _Graph(tf)
   y = _dense(graph)

@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from graftax.tools.artifacts.golden.recorder import floats, integers
+from graftax.tools.artifacts.golden.recorder import Recorder, TensorFlow, floats, integers
 
 __all__ = ["WRITERS"]
 
-# Any in this module: Keras and TensorFlow ship no type information.
 
-
-def _is_tf1(tf: Any) -> bool:
+def _is_tf1(tf: TensorFlow) -> bool:
   return tf.__version__.startswith("1.")
 
 
-def _keras(tf: Any) -> Any:
+def _keras(tf: TensorFlow) -> Any:
   if _is_tf1(tf):
     return tf.keras
   import keras
@@ -107,7 +105,7 @@ _SUFFIXES = {
 _SHARD_GIGABYTES = 150.0 / (1 << 30)  # less than half of the weights of the images model
 
 
-def _export(tf: Any, recorder: Any, name: str) -> None:
+def _export(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A SavedModel: `export` if Keras has it, else `save`."""
   keras = _keras(tf)
   make, inputs = _MODELS[name.split("_")[1]]
@@ -125,7 +123,7 @@ def _export(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, inputs, expected, structure="signature")
 
 
-def _weights(tf: Any, recorder: Any, name: str) -> None:
+def _weights(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A file of weights, with the values by the names of the variables."""
   keras = _keras(tf)
   keras.backend.clear_session()

@@ -7,38 +7,36 @@ from typing import Any
 
 import numpy as np
 
-from graftax.tools.artifacts.golden.recorder import floats, integers
+from graftax.tools.artifacts.golden.recorder import Recorder, TensorFlow, TfTensor, floats, integers
 
 __all__ = ["WRITERS"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _X = np.array([[1.0, -2.0], [0.5, 4.0]], np.float32)
 
 
-def _save(tf: Any, module: Any, recorder: Any, name: str, signatures: Any = None) -> None:
+def _save(tf: TensorFlow, module: Any, recorder: Recorder, name: str, signatures: Any = None) -> None:
   options = {}  # type: dict[str, Any]
   if tf.__version__ >= "2.16":
     options["experimental_debug_stripper"] = True
   tf.saved_model.save(module, recorder.path(name), signatures, tf.saved_model.SaveOptions(**options))
 
 
-def _function(tf: Any, *specs: Any) -> Any:
+def _function(tf: TensorFlow, *specs: Any) -> Any:
   return tf.function(input_signature=list(specs))
 
 
-def _spec(tf: Any, *shape: Any, **options: Any) -> Any:
+def _spec(tf: TensorFlow, *shape: Any, **options: Any) -> Any:
   return tf.TensorSpec(shape, options.get("dtype", tf.float32), name=options.get("name"))
 
 
-def _functions(tf: Any, recorder: Any, name: str) -> None:
+def _functions(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A function called by attribute path, with a nested argument and result."""
   module = tf.Module()
   module.inner = tf.Module()
   module.inner.w = tf.Variable(floats([[1.0, 2.0], [3.0, 4.0]]), name="w")
 
   @tf.function(input_signature=[{"a": _spec(tf, None, 2), "b": [_spec(tf, None, 2)]}])
-  def call(x: Any) -> Any:
+  def call(x: TfTensor) -> TfTensor:
     return {"sum": x["a"] @ module.inner.w + x["b"][0], "rest": (x["a"],)}
 
   module.inner.call = call
@@ -53,7 +51,7 @@ def _functions(tf: Any, recorder: Any, name: str) -> None:
   )
 
 
-def _signatures(tf: Any, recorder: Any, name: str) -> None:
+def _signatures(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   module = tf.Module()
   module.w = tf.Variable(floats([2.0, 3.0]), name="w")
   first = _function(tf, _spec(tf, None, 2, name="x"))(lambda x: {"y": x * module.w})
@@ -64,12 +62,12 @@ def _signatures(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, inputs, {"z": _X / 4, "w": module.w}, entry="second")
 
 
-def _traces(tf: Any, recorder: Any, name: str) -> None:
+def _traces(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   module = tf.Module()
   module.w = tf.Variable(floats([2.0, 3.0]), name="w")
 
   @tf.function
-  def call(x: Any, negate: bool = False) -> Any:
+  def call(x: TfTensor, negate: bool = False) -> TfTensor:
     return -x * module.w if negate else x * module.w
 
   for negate in (False, True):
@@ -79,16 +77,16 @@ def _traces(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, [_X], call(tf.constant(_X)), entry="call", structure="traces")
 
 
-def _ragged(tf: Any, recorder: Any, name: str) -> None:
+def _ragged(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   module = tf.Module()
   module.scale = tf.Variable(2.0, name="scale")
 
   @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.float32)])
-  def total(x: Any) -> Any:
+  def total(x: TfTensor) -> TfTensor:
     return tf.reduce_sum(x * module.scale, axis=1)
 
   @tf.function(input_signature=[_spec(tf, None, name="values"), _spec(tf, None, dtype=tf.int64, name="row_splits")])
-  def serve(values: Any, row_splits: Any) -> Any:
+  def serve(values: TfTensor, row_splits: TfTensor) -> TfTensor:
     return {"total": total(tf.RaggedTensor.from_row_splits(values, row_splits, validate=False))}
 
   module.total, module.serve = total, serve
@@ -97,12 +95,12 @@ def _ragged(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, inputs, {"total": floats([6, 0, 24])}, jit=False)
 
 
-def _sparse(tf: Any, recorder: Any, name: str) -> None:
+def _sparse(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   module = tf.Module()
   module.w = tf.Variable(floats([[1.0], [2.0], [3.0]]), name="w")
 
   @tf.function(input_signature=[_spec(tf, None, 2, dtype=tf.int64, name="indices"), _spec(tf, None, name="values")])
-  def serve(indices: Any, values: Any) -> Any:
+  def serve(indices: TfTensor, values: TfTensor) -> TfTensor:
     sparse = tf.SparseTensor(indices, values, [2, 3])
     return {"y": tf.sparse.sparse_dense_matmul(sparse, module.w)}
 
@@ -112,11 +110,11 @@ def _sparse(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, inputs, {"y": floats([[10], [27]])})
 
 
-def _custom_gradient(tf: Any, recorder: Any, name: str) -> None:
+def _custom_gradient(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A custom gradient that is twice the true one, and the gradient that TensorFlow computes with it."""
 
   @tf.custom_gradient
-  def doubled(x: Any) -> Any:
+  def doubled(x: TfTensor) -> TfTensor:
     return x * x, lambda dy: dy * 4.0 * x
 
   module = tf.Module()
@@ -126,12 +124,12 @@ def _custom_gradient(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, [_X], [_X * _X, 4.0 * _X], entry="call", structure="gradient")
 
 
-def _state(tf: Any, recorder: Any, name: str) -> None:
+def _state(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A function that assigns to its variable, and returns its new value."""
   module = tf.Module()
   module.count = tf.Variable(floats([1.0, 2.0]), name="count")
 
-  def add(x: Any) -> Any:
+  def add(x: TfTensor) -> TfTensor:
     module.count.assign_add(tf.reduce_sum(x, 0))
     return {"count": module.count.read_value()}
 
@@ -140,14 +138,14 @@ def _state(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, {"x": _X}, {"count": floats([2.5, 4.0])})
 
 
-def _dtypes(tf: Any, recorder: Any, name: str) -> None:
+def _dtypes(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   module = tf.Module()
   module.values = {}
   names = ["float16", "bfloat16", "float64", "int8", "uint16", "int64", "bool", "complex64"]
   for dtype in names:
     module.values[dtype] = tf.Variable(tf.cast(tf.constant([0, 1, 3]), getattr(tf, dtype)), name=dtype)
 
-  def call(x: Any) -> Any:
+  def call(x: TfTensor) -> TfTensor:
     return {d: tf.cast(tf.math.real(v) if d == "complex64" else v, tf.float32) * x for d, v in module.values.items()}
 
   module.call = _function(tf, _spec(tf, name="x"))(call)
@@ -155,11 +153,11 @@ def _dtypes(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, {"x": np.float32(2.0)}, call(2.0))
 
 
-def _control_flow(tf: Any, recorder: Any, name: str) -> None:
+def _control_flow(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   module = tf.Module()
   module.factor = tf.Variable(1.5, name="factor")
 
-  def call(x: Any, steps: Any) -> Any:
+  def call(x: TfTensor, steps: TfTensor) -> TfTensor:
     last, total = tf.while_loop(
       lambda v, t: t < steps, lambda v, t: (v * module.factor, t + 1), [x, tf.zeros([], tf.int32)]
     )
@@ -173,11 +171,11 @@ def _control_flow(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, inputs, module.call(tf.constant(_X), tf.constant(4)))
 
 
-def _map(tf: Any, recorder: Any, name: str) -> None:
+def _map(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   module = tf.Module()
   module.w = tf.Variable(floats([1.0, -1.0]), name="w")
 
-  def call(x: Any) -> Any:
+  def call(x: TfTensor) -> TfTensor:
     scanned = tf.scan(lambda state, row: state * 0.5 + row * module.w, x, tf.zeros([2]))
     return {"mapped": tf.map_fn(lambda row: tf.reduce_max(row * module.w), x), "scanned": scanned}
 
@@ -187,7 +185,7 @@ def _map(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, {"x": x}, module.call(tf.constant(x)))
 
 
-def _tables(tf: Any, recorder: Any, name: str) -> None:
+def _tables(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A table of numbers, a mutable one whose contents are in the checkpoint, and an asset."""
   module = tf.Module()
   initializer = tf.lookup.KeyValueTensorInitializer(integers([3, 5]), floats([0.5, 0.25]))
@@ -199,7 +197,7 @@ def _tables(tf: Any, recorder: Any, name: str) -> None:
     f.write("red\ngreen\n")
   module.asset = tf.saved_model.Asset(vocabulary)
 
-  def call(x: Any) -> Any:
+  def call(x: TfTensor) -> TfTensor:
     return {"static": module.table.lookup(x), "mutable": module.mutable.lookup(x)}
 
   module.call = _function(tf, _spec(tf, None, dtype=tf.int64, name="x"))(call)
@@ -209,7 +207,7 @@ def _tables(tf: Any, recorder: Any, name: str) -> None:
   recorder.model(name, {"x": x}, module.call(tf.constant(x)), assets={"words.txt": "red\ngreen\n"})
 
 
-def _resaved_tf1(tf: Any, recorder: Any, name: str) -> None:
+def _resaved_tf1(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """A TF1 model that TensorFlow 2 has loaded and saved again."""
   tf1 = tf.compat.v1
   with tf.Graph().as_default(), tf1.Session() as session:

@@ -9,17 +9,24 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Recorder", "floats", "integers"]
+__all__ = ["Arrays", "Recorder", "TensorFlow", "TfTensor", "floats", "integers"]
 
-# Any in this module: TensorFlow ships no type information.
+# TensorFlow ships no type information, so a type checker takes each of these for `Any`. Python before 3.10, which older
+# releases need, has no `TypeAlias`.
+TensorFlow = Any
+"""The `tensorflow` module, or its `compat.v1`."""
+TfTensor = Any
+"""A tensor, eager or of a graph, or what TensorFlow reads as one, such as a variable."""
+Arrays = Any
+"""Arrays by name, in a list or alone, as `Recorder.model` takes them."""
 
 
-def floats(values: Any) -> Any:
+def floats(values: Arrays) -> np.ndarray:
   """Returns a float32 array."""
   return np.array(values, np.float32)
 
 
-def integers(values: Any, dtype: Any = np.int64) -> Any:
+def integers(values: Arrays, dtype: Any = np.int64) -> np.ndarray:
   """Returns an int64 array, or one of another integer type."""
   return np.array(values, dtype)
 
@@ -27,7 +34,7 @@ def integers(values: Any, dtype: Any = np.int64) -> Any:
 class Recorder:
   """One folder of artifacts of one version of TensorFlow, with `artifacts.json`, which lists them."""
 
-  def __init__(self, tf: Any, folder: str):
+  def __init__(self, tf: TensorFlow, folder: str):
     self._version = tf.__version__
     self._folder = os.path.join(folder, "tensorflow_" + tf.__version__)
     self._entries = {}  # type: dict[str, dict[str, Any]]
@@ -37,7 +44,7 @@ class Recorder:
     """Returns where an artifact goes: a folder that does not exist yet, or a file."""
     return os.path.join(self._folder, name)
 
-  def model(self, name: str, inputs: Any, outputs: Any, file: str = "", **options: Any) -> None:
+  def model(self, name: str, inputs: Arrays, outputs: Arrays, file: str = "", **options: Any) -> None:
     """Notes what a model computes.
 
     Args:
@@ -55,11 +62,11 @@ class Recorder:
       arrays.update({prefix + ":" + str(key): _plain(value) for key, value in items})
     self._add(name, "model", arrays, file, options)
 
-  def weights(self, name: str, values: Any, file: str = "", **options: Any) -> None:
+  def weights(self, name: str, values: Arrays, file: str = "", **options: Any) -> None:
     """Notes the values of a file of weights, by name."""
     self._add(name, "weights", {"out:" + key: _plain(value) for key, value in values.items()}, file, options)
 
-  def text(self, name: str, inputs: Any, outputs: Any) -> None:
+  def text(self, name: str, inputs: Arrays, outputs: Arrays) -> None:
     """Notes what a model computes from text: arrays by name, with strings among them."""
     arrays = {"in:" + key: _plain(value) for key, value in inputs.items()}
     arrays.update({"out:" + key: _plain(value) for key, value in outputs.items()})
@@ -83,14 +90,14 @@ class Recorder:
       f.write("\n")
     print(len(self._entries), "artifacts in", self._folder)
 
-  def _add(self, name: str, kind: str, arrays: Any, file: str, options: Any) -> None:
+  def _add(self, name: str, kind: str, arrays: Arrays, file: str, options: Any) -> None:
     np.savez_compressed(os.path.join(self._folder, name + ".npz"), **arrays)
     entry = {"kind": kind, "path": file or name}
     entry.update(options)
     self._entries[name] = entry
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> np.ndarray:
   """Returns an array that numpy can store: what it has no type for is widened, and strings are bytes."""
   array = np.asarray(value)
   if array.dtype == object:

@@ -6,27 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from graftax.tools.artifacts.golden.recorder import floats
+from graftax.tools.artifacts.golden.recorder import Arrays, Recorder, TensorFlow, floats
 
 __all__ = ["WRITERS"]
-
-# Any in this module: TensorFlow ships no type information.
 
 _X = floats([[1.0, -2.0, 0.5]])
 _W = floats([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
 
-def _f(params: Any, x: Any) -> Any:
+def _f(params: Arrays, x: Arrays) -> Arrays:
   import jax.numpy as jnp
 
   return {"y": jnp.tanh(x @ params["w"]), "total": jnp.sum(x)}
 
 
-def _expected() -> Any:
+def _expected() -> Arrays:
   return {"y": np.tanh(_X @ _W), "total": np.sum(_X)}
 
 
-def _jax2tf(tf: Any, recorder: Any, name: str) -> None:
+def _jax2tf(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   from jax.experimental import jax2tf
 
   platforms = ["cuda"] if "cuda" in name else None
@@ -38,11 +36,11 @@ def _jax2tf(tf: Any, recorder: Any, name: str) -> None:
   spec = tf.TensorSpec([None, 3], tf.float32, name="x")
   module.f = tf.function(lambda x: converted(module.params, x), autograph=False, input_signature=[spec])
   tf.saved_model.save(module, recorder.path(name), {"serving_default": module.f})
-  options = {"other_platform": True} if platforms else {}
+  options = {"other_platform": True} if platforms else {}  # type: dict[str, Any]
   recorder.model(name, {"x": _X}, _expected(), **options)
 
 
-def _graftax(tf: Any, recorder: Any, name: str) -> None:
+def _graftax(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   import jax
 
   from graftax import savedmodel_io

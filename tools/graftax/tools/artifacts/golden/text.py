@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["WRITERS"]
+from graftax.tools.artifacts.golden.recorder import Recorder, TensorFlow, TfTensor
 
-# Any in this module: TensorFlow and TensorFlow Text ship no type information.
+__all__ = ["WRITERS"]
 
 _TEXTS: list[str | bytes] = [
   "",
@@ -54,7 +54,7 @@ def _inputs() -> list[bytes]:
   return [text.encode() if isinstance(text, str) else text for text in _TEXTS]
 
 
-def _record(tf: Any, recorder: Any, name: str, module: Any, function: Any) -> None:
+def _record(tf: TensorFlow, recorder: Recorder, name: str, module: Any, function: Any) -> None:
   """Saves a function of texts that returns a dict, and notes what it returns."""
   module.run = tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])(function)
   options = tf.saved_model.SaveOptions(experimental_debug_stripper=True)
@@ -63,11 +63,11 @@ def _record(tf: Any, recorder: Any, name: str, module: Any, function: Any) -> No
   recorder.text(name, {"text": np.array(_inputs())}, outputs)
 
 
-def _encoded(tf: Any, module: Any, ids: Any, mask: Any) -> Any:
+def _encoded(tf: TensorFlow, module: Any, ids: TfTensor, mask: TfTensor) -> TfTensor:
   """Returns one vector for each row: a layer of attention, and the mean over what is not padding."""
   size = 8
 
-  def weight(key: str, *shape: int) -> Any:
+  def weight(key: str, *shape: int) -> TfTensor:
     if not hasattr(module, key):
       value = np.random.default_rng([len(key), *shape]).normal(size=shape).astype(np.float32)
       with tf.init_scope():
@@ -82,13 +82,13 @@ def _encoded(tf: Any, module: Any, ids: Any, mask: Any) -> Any:
   return tf.math.divide_no_nan(tf.reduce_sum(x * mask[..., None], 1), tf.reduce_sum(mask, 1, keepdims=True))
 
 
-def _table(tf: Any) -> Any:
+def _table(tf: TensorFlow) -> TfTensor:
   keys = tf.constant(_WORDS)
   initializer = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(_WORDS), dtype=tf.int64))
   return tf.lookup.StaticVocabularyTable(initializer, 1)
 
 
-def _bert(tf: Any, recorder: Any, name: str, **options: Any) -> None:
+def _bert(tf: TensorFlow, recorder: Recorder, name: str, **options: Any) -> None:
   """BERT's preprocessing, with start and end of the text and padding to a length, and an encoder."""
   import tensorflow_text as tf_text
 
@@ -96,7 +96,7 @@ def _bert(tf: Any, recorder: Any, name: str, **options: Any) -> None:
   module.table = _table(tf)
   tokenizer = tf_text.BertTokenizer(module.table, token_out_type=tf.int64, **options)
 
-  def run(text: Any) -> Any:
+  def run(text: TfTensor) -> TfTensor:
     tokens = tokenizer.tokenize(text).merge_dims(1, 2)
     trimmed = tf_text.WaterfallTrimmer(14).trim([tokens])
     combined, types = tf_text.combine_segments(trimmed, 2, 3)
@@ -108,15 +108,15 @@ def _bert(tf: Any, recorder: Any, name: str, **options: Any) -> None:
   _record(tf, recorder, name, module, run)
 
 
-def _bert_cased(tf: Any, recorder: Any, name: str) -> None:
+def _bert_cased(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   _bert(tf, recorder, name, lower_case=False, normalization_form="NFC", split_unknown_characters=True)
 
 
-def _bert_uncased(tf: Any, recorder: Any, name: str) -> None:
+def _bert_uncased(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   _bert(tf, recorder, name, lower_case=True, max_chars_per_token=5)
 
 
-def _wordpiece(tf: Any, recorder: Any, name: str) -> None:
+def _wordpiece(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """Pieces of words and their positions, also those of words that are too long."""
   import tensorflow_text as tf_text
 
@@ -124,7 +124,7 @@ def _wordpiece(tf: Any, recorder: Any, name: str) -> None:
   module.table = _table(tf)
   found = {}
 
-  def run(text: Any) -> Any:
+  def run(text: TfTensor) -> TfTensor:
     words = tf.strings.split(text)
     for unknown in ("[UNK]", None):
       tokenizer = tf_text.WordpieceTokenizer(
@@ -139,7 +139,7 @@ def _wordpiece(tf: Any, recorder: Any, name: str) -> None:
   _record(tf, recorder, name, module, run)
 
 
-def _fast_wordpiece(tf: Any, recorder: Any, name: str) -> None:
+def _fast_wordpiece(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """The tokenizer with its vocabulary in a trie, on texts and on words."""
   import tensorflow_text as tf_text
 
@@ -149,7 +149,7 @@ def _fast_wordpiece(tf: Any, recorder: Any, name: str) -> None:
     _WORDS, no_pretokenization=True, support_detokenization=True, token_out_type=tf.string
   )
 
-  def run(text: Any) -> Any:
+  def run(text: TfTensor) -> TfTensor:
     ids, starts, ends = whole.tokenize_with_offsets(text)
     pieces, piece_starts, piece_ends = single.tokenize_with_offsets(tf.strings.split(tf.strings.lower(text)))
     mask = tf.sequence_mask(tf.minimum(ids.row_lengths(), 16), 16, tf.float32)
@@ -179,7 +179,7 @@ def _sentencepiece_model(**options: Any) -> bytes:
   return file.getvalue()
 
 
-def _sentencepiece(tf: Any, recorder: Any, name: str) -> None:
+def _sentencepiece(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """An encoder of SentencePiece's ids, with the pieces, their positions, and the text that ids spell."""
   import tensorflow_text as tf_text
 
@@ -187,7 +187,7 @@ def _sentencepiece(tf: Any, recorder: Any, name: str) -> None:
   module.tokenizer = tf_text.SentencepieceTokenizer(_sentencepiece_model(), add_bos=True, add_eos=True)
   module.pieces = tf_text.SentencepieceTokenizer(_sentencepiece_model(model_type="bpe"), out_type=tf.string)
 
-  def run(text: Any) -> Any:
+  def run(text: TfTensor) -> TfTensor:
     ids = module.tokenizer.tokenize(text)
     pieces, starts, ends = module.pieces.tokenize_with_offsets(text)
     mask = tf.sequence_mask(tf.minimum(ids.row_lengths(), 24), 24, tf.float32)
@@ -207,10 +207,10 @@ def _sentencepiece(tf: Any, recorder: Any, name: str) -> None:
   _record(tf, recorder, name, module, run)
 
 
-def _normalized(tf: Any, recorder: Any, name: str) -> None:
+def _normalized(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   import tensorflow_text as tf_text
 
-  def run(text: Any) -> Any:
+  def run(text: TfTensor) -> TfTensor:
     forms = {form.lower(): tf_text.normalize_utf8(text, form) for form in ("NFC", "NFD", "NFKC", "NFKD")}
     tokens, starts, ends = tf_text.regex_split_with_offsets(text, r"\s+|[[:punct:]]", "[[:punct:]]")
     split = {"tokens": tokens.flat_values, "starts": starts.flat_values, "ends": ends.flat_values}
@@ -219,7 +219,7 @@ def _normalized(tf: Any, recorder: Any, name: str) -> None:
   _record(tf, recorder, name, tf.Module(), run)
 
 
-def _bert_pair(tf: Any, recorder: Any, name: str) -> None:
+def _bert_pair(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """BERT's preprocessing of two segments, which share the length, and an encoder."""
   import tensorflow_text as tf_text
 
@@ -227,7 +227,7 @@ def _bert_pair(tf: Any, recorder: Any, name: str) -> None:
   module.table = _table(tf)
   tokenizer = tf_text.BertTokenizer(module.table, token_out_type=tf.int64, lower_case=True)
 
-  def run(text: Any) -> Any:
+  def run(text: TfTensor) -> TfTensor:
     segments = [tokenizer.tokenize(x).merge_dims(1, 2) for x in (text, tf.reverse(text, [0]))]
     masks = tf_text.RoundRobinTrimmer(max_seq_length=9).generate_mask(segments)
     trimmed = tf_text.RoundRobinTrimmer(max_seq_length=9).trim(segments)
@@ -241,11 +241,11 @@ def _bert_pair(tf: Any, recorder: Any, name: str) -> None:
   _record(tf, recorder, name, module, run)
 
 
-def _splitters(tf: Any, recorder: Any, name: str) -> None:
+def _splitters(tf: TensorFlow, recorder: Recorder, name: str) -> None:
   """Splitters that need no vocabulary: whitespace, scripts, bytes."""
   import tensorflow_text as tf_text
 
-  def run(text: Any) -> Any:
+  def run(text: TfTensor) -> TfTensor:
     found = {}
     for key, splitter in (
       ("space", tf_text.WhitespaceTokenizer()),

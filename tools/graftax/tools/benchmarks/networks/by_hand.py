@@ -7,9 +7,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-__all__ = ["NETWORKS", "variables_of"]
+from graftax.tools.pytrees import PyTree
 
-# Any in this module: flax's variables are nested dicts.
+__all__ = ["NETWORKS", "variables_of"]
 
 # The names that flax has for Keras's weights.
 _NAMES = {
@@ -23,9 +23,9 @@ _NAMES = {
 _LSTM_GATES = "ifgo"
 
 
-def variables_of(params: Mapping[str, jax.Array]) -> dict[str, Any]:
+def variables_of(params: Mapping[str, jax.Array]) -> dict[str, PyTree]:
   """Returns flax's variables for the parameters of the converted network, by name."""
-  variables: dict[str, Any] = {"params": {}}
+  variables: dict[str, PyTree] = {"params": {}}
   for name, value in params.items():
     *layers, weight = name.split("/")
     if layers[-1] == "lstm_cell":
@@ -41,7 +41,7 @@ def variables_of(params: Mapping[str, jax.Array]) -> dict[str, Any]:
   return variables
 
 
-def _gates(weight: str, value: jax.Array) -> dict[str, Any]:
+def _gates(weight: str, value: jax.Array) -> dict[str, PyTree]:
   """Returns the weights of the gates of `OptimizedLSTMCell`, which Keras holds in one array."""
   kind = {"kernel": "i", "recurrent_kernel": "h", "bias": "bias"}[weight]
   pieces = jnp.split(value, 4, axis=-1)

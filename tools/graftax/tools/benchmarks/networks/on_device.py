@@ -26,11 +26,10 @@ from rich.table import Table
 from graftax import convert, savedmodel_io
 from graftax.tools.benchmarks.networks import by_hand
 from graftax.tools.benchmarks.networks.drawing import draw
+from graftax.tools.pytrees import Leaf, PyTree
 from graftax.xla_call_module import Module, lift, with_compute_dtype
 
 __all__ = ["Row", "compare", "main"]
-
-# Any in this module: converted functions take and return nested structures.
 
 _INPUTS: dict[str, tuple[int, ...]] = {
   "mlp": (4096,),
@@ -43,7 +42,7 @@ _DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 _SIDES = ("graftax", "lifted", "source", "flax")
 _DEFAULT_SIDES = ("graftax", "flax")
 
-_Function = Callable[[Any, Any], Any]
+_Function = Callable[[PyTree, Leaf], Leaf]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,13 +85,13 @@ def compare(
   params = {name: value.astype(_DTYPES[dtype]) for name, value in draw({k: v.shape for k, v in stored.items()}).items()}
   x = jax.random.normal(jax.random.key(1), shape, _DTYPES[dtype])
 
-  def ours(params: Any, x: Any) -> Any:
+  def ours(params: PyTree, x: Leaf) -> Leaf:
     return fn(params, x=x)[0]["y"]
 
   if dtype == "bfloat16":
     ours = with_compute_dtype(ours)
 
-  def by_flax(params: Any, x: Any) -> Any:
+  def by_flax(params: PyTree, x: Leaf) -> Leaf:
     return model.apply(by_hand.variables_of(params), x)
 
   makers: dict[str, Callable[[], _Function]] = {
@@ -109,14 +108,14 @@ def compare(
   ]
 
 
-def _lifted(function: _Function, params: Any, x: Any) -> _Function:
+def _lifted(function: _Function, params: PyTree, x: Leaf) -> _Function:
   """Returns the function that is read back from what `jax.export` wrote of a function."""
   written = jax.export.export(jax.jit(function))(params, x).serialize(vjp_order=0)
   lifted = lift(Module.from_exported(written))
   return lambda params, x: lifted(*jax.tree.leaves((params, x)))[0]
 
 
-def _from_source(function: _Function, params: Any, x: Any) -> _Function:
+def _from_source(function: _Function, params: PyTree, x: Leaf) -> _Function:
   """Returns the function that a written program has."""
   source = convert.to_source(function, params, x)
   written, constants = source.function(), [source.constants] * bool(source.constants)
@@ -128,7 +127,7 @@ def _loss(function: _Function) -> _Function:
 
 
 def _row(
-  network: str, dtype: str, batch: int, pass_: str, functions: dict[str, _Function], args: Any, seconds: float
+  network: str, dtype: str, batch: int, pass_: str, functions: dict[str, _Function], args: PyTree, seconds: float
 ) -> Row:
   compiled = {side: jax.jit(function).lower(*args).compile() for side, function in functions.items()}
   results = {side: jax.tree.leaves(function(*args)) for side, function in compiled.items()}
@@ -148,7 +147,7 @@ def _norm(arrays: Sequence[np.ndarray]) -> float:
   return math.sqrt(sum(float(np.square(x).sum()) for x in arrays))
 
 
-def _in_turns(functions: Mapping[str, Callable[..., Any]], args: Any, seconds: float) -> dict[str, float]:
+def _in_turns(functions: Mapping[str, Callable[..., Any]], args: PyTree, seconds: float) -> dict[str, float]:
   """Returns side -> the median time of a call, in ms."""
 
   def once(function: Callable[..., Any]) -> float:

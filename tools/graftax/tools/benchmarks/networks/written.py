@@ -4,11 +4,10 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from graftax.tools._tensorflow import KerasModel
 
 __all__ = ["FUNCTION_NAME", "INPUT_NAME", "NETWORKS", "lstm", "main", "write"]
-
-# Any in this module: Keras ships no type information.
 
 FUNCTION_NAME = "serve"
 INPUT_NAME = "x"
@@ -22,7 +21,7 @@ def main() -> None:
     write(NETWORKS[name](), Path(folder) / name)
 
 
-def write(model: Any, folder: Path) -> None:
+def write(model: KerasModel, folder: Path) -> None:
   """Writes a model in inference mode, with zeros as weights."""
   import keras
   import tensorflow as tf
@@ -38,7 +37,7 @@ def write(model: Any, folder: Path) -> None:
   archive.write_out(str(folder), verbose=False)
 
 
-def _mlp() -> Any:
+def _mlp() -> KerasModel:
   """Three dense layers of 4,096: 50 million parameters, input `[n, 4096]`."""
   import keras
 
@@ -48,21 +47,21 @@ def _mlp() -> Any:
   return keras.Model(x, keras.layers.Dense(4096, name="dense_2")(y))
 
 
-def _resnet50() -> Any:
+def _resnet50() -> KerasModel:
   """`keras.applications.ResNet50`: 25.6 million parameters, input `[n, 224, 224, 3]`."""
   import keras
 
   return keras.applications.ResNet50(weights=None)
 
 
-def _mobilenet_v2() -> Any:
+def _mobilenet_v2() -> KerasModel:
   """`keras.applications.MobileNetV2`: 3.5 million parameters, input `[n, 224, 224, 3]`."""
   import keras
 
   return keras.applications.MobileNetV2(weights=None)
 
 
-def _transformer() -> Any:
+def _transformer() -> KerasModel:
   """An encoder like BERT base without its embeddings: 12 layers, width 768, 12 heads; input `[n, 512, 768]`."""
   import keras
 
@@ -76,7 +75,7 @@ def _transformer() -> Any:
   return keras.Model(x, y)
 
 
-def lstm(width: int = 1024, steps: int = 128, features: int = 512) -> Any:
+def lstm(width: int = 1024, steps: int = 128, features: int = 512) -> KerasModel:
   """Two LSTM layers; input `[n, steps, features]`."""
   import keras
 
@@ -85,7 +84,7 @@ def lstm(width: int = 1024, steps: int = 128, features: int = 512) -> Any:
   return keras.Model(x, keras.layers.LSTM(width, name="lstm_1")(y))
 
 
-NETWORKS: dict[str, Callable[[], Any]] = {
+NETWORKS: dict[str, Callable[[], KerasModel]] = {
   "mlp": _mlp,
   "resnet50": _resnet50,
   "mobilenet_v2": _mobilenet_v2,

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -11,10 +10,9 @@ from rich.table import Table
 from graftax.tools.benchmarks.ratios import ratios_to_best
 from graftax.tools.benchmarks.runtimes.networks import NETWORKS
 from graftax.tools.benchmarks.runtimes.turns import Times
+from graftax.tools.pytrees import Json
 
 __all__ = ["comparison_table", "is_busy", "stored_rows"]
-
-# Any in this module: JSON.
 
 _REST, _BUSY = 0.05, 0.1
 
@@ -52,7 +50,7 @@ def _ratios(row: Times) -> dict[str, float | None]:
   return ratios_to_best({name: statistics.median(times) for name, times in row.seconds.items()})
 
 
-def stored_rows(rows: Sequence[Times]) -> list[dict[str, Any]]:
+def stored_rows(rows: Sequence[Times]) -> list[dict[str, Json]]:
   """Returns the rows as `graftax.tools.benchmarks.stored` reads them."""
   return [
     {

@@ -8,25 +8,29 @@ without arguments that runs the network once and returns its first output when t
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 __all__ = ["CONTESTANTS"]
 
-# Any in this module: arrays and functions of all frameworks.
+# Workers have other environments, without this package.
+Array: TypeAlias = Any
+"""An array or a tensor of any framework."""
+PyTree: TypeAlias = Any
+"""Nested containers of arrays, such as parameters."""
 
-_Run = Callable[[], Any]
-_Contestant = Callable[[Path, Sequence[Any], bool], _Run]
+_Run = Callable[[], Array]
+_Contestant = Callable[[Path, Sequence[Array], bool], _Run]
 _RATE = 1e-3
 _NUM_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _graftax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _graftax(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   from graftax import savedmodel_io
 
   return _converted_by_graftax(*savedmodel_io.load(folder / "saved_model").convert("serve"), inputs, train)
 
 
-def _graftax_frozen(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _graftax_frozen(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   from graftax import savedmodel_io
   from graftax.convert import freeze
 
@@ -35,7 +39,7 @@ def _graftax_frozen(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
   return _converted_by_graftax(fn, params, inputs, train)
 
 
-def _converted_by_graftax(fn: Any, params: Any, inputs: Sequence[Any], train: bool) -> _Run:
+def _converted_by_graftax(fn: Any, params: PyTree, inputs: Sequence[Array], train: bool) -> _Run:
   from graftax.convert import compiler_options
 
   return _run_in_jax(
@@ -44,7 +48,7 @@ def _converted_by_graftax(fn: Any, params: Any, inputs: Sequence[Any], train: bo
   )  # fmt: skip
 
 
-def _tf2jax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _tf2jax(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   import tensorflow as tf
   import tf2jax
 
@@ -52,13 +56,13 @@ def _tf2jax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
   # TF2JAX 0.3.8 does not take TensorFlow 2.21's signatures; this is its way without a second trace.
   fn, params = tf2jax.convert_from_restored(model.serve)
 
-  def call(params: Any, *x: Any) -> Any:
+  def call(params: PyTree, *x: Array) -> PyTree:
     return fn(params, **{f"inputs_{i}": value for i, value in enumerate(x)})[0]["y0"]
 
   return _run_in_jax(call, params, inputs, train)
 
 
-def _keras_on_jax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _keras_on_jax(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   os.environ["KERAS_BACKEND"] = "jax"
   import numpy as np
 
@@ -72,14 +76,14 @@ def _keras_on_jax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
     model.set_weights(list(weights.values()))
   others = [variable.value for variable in model.non_trainable_variables]
 
-  def call(params: Any, *x: Any) -> Any:
+  def call(params: PyTree, *x: Array) -> PyTree:
     found, _ = model.stateless_call(params, others, list(x) if len(x) > 1 else x[0], training=False)
     return found[0] if isinstance(found, (list, tuple)) else found
 
   return _run_in_jax(call, [variable.value for variable in model.trainable_variables], inputs, train)
 
 
-def _flax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _flax(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   from graftax import savedmodel_io
   from graftax.tools.benchmarks.networks import by_hand
 
@@ -103,15 +107,15 @@ def _flax(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
 
 def _run_in_jax(
   call: Callable[..., Any],
-  params: Any,
-  inputs: Sequence[Any],
+  params: PyTree,
+  inputs: Sequence[Array],
   train: bool,
   options: Callable[[Any], dict[str, str]] = lambda traced: {},
 ) -> _Run:
   import jax
   import jax.numpy as jnp
 
-  def step(params: Any, *x: Any) -> Any:
+  def step(params: PyTree, *x: Array) -> PyTree:
     trained, others = _split(params)
     loss, slopes = jax.value_and_grad(lambda trained: jnp.square(call(_joined(trained, others), *x)).mean())(trained)
     return loss, jax.tree.map(lambda value, slope: value - _RATE * slope, trained, slopes)
@@ -123,7 +127,7 @@ def _run_in_jax(
   return lambda: jax.tree.leaves(jax.block_until_ready(compiled(placed, *on_device)))[0]
 
 
-def _split(params: Any) -> tuple[Any, Any]:
+def _split(params: PyTree) -> tuple[PyTree, PyTree]:
   """Returns what is trained and what is not; converted functions have both in one dict, by names."""
   if not isinstance(params, Mapping) or not any(isinstance(name, str) and "/" in name for name in params):
     return params, {}
@@ -131,21 +135,21 @@ def _split(params: Any) -> tuple[Any, Any]:
   return {name: value for name, value in params.items() if name not in others}, others
 
 
-def _joined(trained: Any, others: Any) -> Any:
+def _joined(trained: PyTree, others: PyTree) -> PyTree:
   return {**trained, **others} if others else trained
 
 
-def _named(inputs: Sequence[Any]) -> dict[str, Any]:
+def _named(inputs: Sequence[Array]) -> dict[str, Array]:
   return {f"x{i}": x for i, x in enumerate(inputs)}
 
 
-def _tensorflow(folder: Path, inputs: Sequence[Any], train: bool, jit_compile: bool = False) -> _Run:
+def _tensorflow(folder: Path, inputs: Sequence[Array], train: bool, jit_compile: bool = False) -> _Run:
   import tensorflow as tf
 
   model = tf.saved_model.load(str(folder / "saved_model"))
   tensors = [tf.constant(x) for x in inputs]
 
-  def step(*x: Any) -> Any:
+  def step(*x: Array) -> PyTree:
     trained = [v for v in model.trainable_variables if "moving_" not in v.name]
     with tf.GradientTape() as tape:
       loss = tf.reduce_mean(tf.square(model.serve(*x)["y0"]))
@@ -156,11 +160,11 @@ def _tensorflow(folder: Path, inputs: Sequence[Any], train: bool, jit_compile: b
   return lambda: function(*tensors)[0].numpy()
 
 
-def _tensorflow_xla(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _tensorflow_xla(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   return _tensorflow(folder, inputs, train, jit_compile=True)
 
 
-def _onnx_runtime(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _onnx_runtime(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   _only_inference(train)
   import onnxruntime
 
@@ -173,7 +177,7 @@ def _onnx_runtime(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
   return lambda: session.run(outputs, feed)[0]
 
 
-def _openvino(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _openvino(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   _only_inference(train)
   import openvino
 
@@ -186,7 +190,7 @@ def _openvino(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
   return lambda: next(iter(request.infer(feed).values()))
 
 
-def _tflite(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
+def _tflite(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   _only_inference(train)
   from ai_edge_litert.interpreter import Interpreter
 
@@ -198,7 +202,7 @@ def _tflite(folder: Path, inputs: Sequence[Any], train: bool) -> _Run:
   interpreter.allocate_tensors()
   output = interpreter.get_output_details()[0]["index"]
 
-  def run() -> Any:
+  def run() -> Array:
     for index, x in feed:
       interpreter.set_tensor(index, x)
     interpreter.invoke()

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["NETWORKS", "Network"]
+from graftax.tools._tensorflow import KerasModel, TfTensor
 
-# Any in this module: Keras ships no type information.
+__all__ = ["NETWORKS", "Network"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,12 +24,12 @@ class Network:
   """
 
   title: str
-  build: Callable[[], Any]
+  build: Callable[[], KerasModel]
   tensorflow_only: bool = False
   train: bool = False
 
 
-def _model(shape: Sequence[int], *layers: Any) -> Any:
+def _model(shape: Sequence[int], *layers: KerasModel) -> KerasModel:
   import keras
 
   x = y = keras.Input(shape)
@@ -44,14 +44,14 @@ def _conv(width: int, size: int = 3, stride: int = 1, **keywords: Any) -> Any:
   return keras.layers.Conv2D(width, size, stride, padding="same", activation="relu", **keywords)
 
 
-def _mlp() -> Any:
+def _mlp() -> KerasModel:
   from keras.layers import Dense
 
   layers = (Dense(1024, "relu", name="dense_0"), Dense(1024, "relu", name="dense_1"), Dense(10, name="dense_2"))
   return _model([784], *layers)
 
 
-def _dense_convolutions() -> Any:
+def _dense_convolutions() -> KerasModel:
   """VGG's kind: two convolutions of 3x3, then half the size."""
   from keras.layers import Dense, GlobalAveragePooling2D, MaxPooling2D
 
@@ -59,13 +59,13 @@ def _dense_convolutions() -> Any:
   return _model([64, 64, 3], *blocks, GlobalAveragePooling2D(), Dense(10))
 
 
-def _depthwise_convolutions() -> Any:
+def _depthwise_convolutions() -> KerasModel:
   from keras.layers import DepthwiseConv2D
 
   return _model([56, 56, 96], *(DepthwiseConv2D(k, padding="same", activation="relu") for k in (3, 5, 3, 7, 3)))
 
 
-def _grouped_convolutions() -> Any:
+def _grouped_convolutions() -> KerasModel:
   """ResNeXt's kind: 1x1, 3x3 in 32 groups, 1x1."""
   import keras
 
@@ -77,7 +77,7 @@ def _grouped_convolutions() -> Any:
   return keras.Model(x, y)
 
 
-def _transposed_convolutions() -> Any:
+def _transposed_convolutions() -> KerasModel:
   """DCGAN's generator."""
   from keras.layers import Conv2DTranspose, Dense, Reshape
 
@@ -86,13 +86,13 @@ def _transposed_convolutions() -> Any:
   return _model([100], Dense(4 * 4 * 256, "relu"), Reshape([4, 4, 256]), *ups, last)
 
 
-def _dilated_convolutions() -> Any:
+def _dilated_convolutions() -> KerasModel:
   """A context module: 3x3 with steps of 1 to 16 between the pixels."""
   return _model([64, 64, 32], *(_conv(32, dilation_rate=rate) for rate in (1, 2, 4, 8, 16, 1)))
 
 
-def _application(name: str, **keywords: Any) -> Callable[[], Any]:
-  def build() -> Any:
+def _application(name: str, **keywords: Any) -> Callable[[], KerasModel]:
+  def build() -> KerasModel:
     import keras
 
     return getattr(keras.applications, name)(weights=None, **keywords)
@@ -100,7 +100,7 @@ def _application(name: str, **keywords: Any) -> Callable[[], Any]:
   return build
 
 
-def _u_net() -> Any:
+def _u_net() -> KerasModel:
   import keras
 
   layers = keras.layers
@@ -117,7 +117,7 @@ def _u_net() -> Any:
   return keras.Model(x, layers.Conv2D(1, 1, activation="sigmoid")(y))
 
 
-def _encoder_layer(y: Any, width: int, heads: int, index: int) -> Any:
+def _encoder_layer(y: TfTensor, width: int, heads: int, index: int) -> TfTensor:
   import keras
 
   layers = keras.layers
@@ -128,7 +128,7 @@ def _encoder_layer(y: Any, width: int, heads: int, index: int) -> Any:
   return layers.LayerNormalization(epsilon=1e-6, name=f"norm_{index}b")(y + narrow)
 
 
-def _vit() -> Any:
+def _vit() -> KerasModel:
   """ViT-Tiny: patches of 16, 12 layers of width 192."""
   import keras
 
@@ -139,7 +139,7 @@ def _vit() -> Any:
   return keras.Model(x, keras.layers.Dense(1000)(keras.ops.mean(y, axis=1)))
 
 
-def _swin() -> Any:
+def _swin() -> KerasModel:
   """Attention within windows of 7x7, every second time moved by 3, in two stages."""
   import keras
 
@@ -162,7 +162,7 @@ def _swin() -> Any:
   return keras.Model(x, keras.layers.Dense(1000)(ops.mean(y, axis=(1, 2))))
 
 
-def _bert() -> Any:
+def _bert() -> KerasModel:
   """4 layers of width 256 over 128 tokens."""
   import keras
 
@@ -173,7 +173,7 @@ def _bert() -> Any:
   return keras.Model(x, y)
 
 
-def _decoder_step() -> Any:
+def _decoder_step() -> KerasModel:
   """One token through 4 layers of width 256, with the keys and values of 256 tokens before it."""
   import keras
 
@@ -191,19 +191,19 @@ def _decoder_step() -> Any:
   return keras.Model([x, cache], [layers.Dense(1000)(y), ops.stack(kept, axis=1)])
 
 
-def _lstm() -> Any:
+def _lstm() -> KerasModel:
   from keras.layers import LSTM
 
   return _model([64, 128], LSTM(128, return_sequences=True, name="lstm_0"), LSTM(128, name="lstm_1"))
 
 
-def _gru() -> Any:
+def _gru() -> KerasModel:
   from keras.layers import GRU, Bidirectional
 
   return _model([64, 64], Bidirectional(GRU(96, return_sequences=True)), Bidirectional(GRU(96)))
 
 
-def _detector() -> Any:
+def _detector() -> KerasModel:
   """A small backbone, 1,600 boxes and the suppression of those that overlap."""
   import keras
   import tensorflow as tf
@@ -218,7 +218,7 @@ def _detector() -> Any:
   scores = layers.Reshape([1600, 4])(layers.Conv2D(16, 1, activation="sigmoid")(y))
 
   class _Suppression(keras.layers.Layer):
-    def call(self, centers: Any, sizes: Any, scores: Any) -> Any:
+    def call(self, centers: TfTensor, sizes: TfTensor, scores: TfTensor) -> TfTensor:
       boxes = tf.concat([centers - 0.1 * sizes, centers + 0.1 * sizes], -1)[:, :, None]
       found = tf.image.combined_non_max_suppression(boxes, scores, 20, 100, 0.5, 0.1)
       return found.nmsed_boxes, found.nmsed_scores
@@ -226,13 +226,13 @@ def _detector() -> Any:
   return keras.Model(x, list(_Suppression()(centers, sizes, scores)))
 
 
-def _speech() -> Any:
+def _speech() -> KerasModel:
   """A second of sound to the logarithms of 64 mel bands."""
   import keras
   import tensorflow as tf
 
   class _LogMel(keras.layers.Layer):
-    def call(self, x: Any) -> Any:
+    def call(self, x: TfTensor) -> TfTensor:
       power = tf.square(tf.abs(tf.signal.stft(x, 400, 160, 512)))
       return tf.math.log(power @ tf.signal.linear_to_mel_weight_matrix(64, 257) + 1e-6)
 

@@ -17,8 +17,6 @@ from typing import Any
 
 __all__ = ["main"]
 
-# Any in this module: arrays and functions of all frameworks.
-
 _NUM_VALUES = 5
 
 

@@ -6,15 +6,15 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+from graftax.tools.pytrees import Json
 
 __all__ = ["Prepared", "Worker", "WorkerError"]
 
-# Any in this module: JSON.
-
 _SCRIPT = Path(__file__).with_name("worker.py")
 
-Prepared = Mapping[str, Any]
+Prepared = Mapping[str, Json]
 """What a worker tells of a row: `ready_s` and `values`, or `failed`."""
 
 
@@ -76,7 +76,7 @@ class Worker:
       raise WorkerError(f"{self.contestant} ended: {e}; its output is in {self._log}") from e
     return float(self._answer())
 
-  def _answer(self) -> Any:
+  def _answer(self) -> Json:
     assert self._process.stdout is not None
     line = self._process.stdout.readline()
     if not line:

@@ -12,11 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from graftax.tools._tensorflow import TfTensor
 from graftax.tools.benchmarks.runtimes.networks import NETWORKS, Network
 
 __all__ = ["FUNCTION_NAME", "main"]
-
-# Any in this module: TensorFlow and Keras ship no type information.
 
 FUNCTION_NAME = "serve"
 
@@ -43,7 +42,7 @@ def _write(network: Network, folder: Path) -> None:
   archive.track(model)
   specs = [tf.TensorSpec([None, *x.shape[1:]], x.dtype, name=f"x{i}") for i, x in enumerate(model.inputs)]
 
-  def serve(*inputs: Any) -> dict[str, Any]:
+  def serve(*inputs: TfTensor) -> dict[str, TfTensor]:
     found = model(list(inputs) if len(inputs) > 1 else inputs[0], training=False)
     return {f"y{i}": y for i, y in enumerate(found if isinstance(found, (list, tuple)) else [found])}
 

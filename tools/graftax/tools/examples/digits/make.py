@@ -9,13 +9,12 @@ run gives a model of the same structure and about the same accuracy, not the sam
 import argparse
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-__all__ = ["main", "write_digits"]
+from graftax.tools._tensorflow import Keras, KerasModel, TensorFlow, TfTensor
 
-# Any in this module: TensorFlow and Keras ship no type information.
+__all__ = ["main", "write_digits"]
 
 _NUM_CLASSES = 10
 _NUM_LEVELS = 16
@@ -70,7 +69,7 @@ def write_digits(folder: Path, *, num_epochs: int) -> float:
   return float((logits.argmax(-1) == labels[_NUM_TRAIN:]).mean())
 
 
-def _model(keras: Any) -> Any:
+def _model(keras: Keras) -> KerasModel:
   layers = keras.layers
   return keras.Sequential(
     [
@@ -91,7 +90,7 @@ def _model(keras: Any) -> Any:
   )
 
 
-def _train(keras: Any, model: Any, images: np.ndarray, labels: np.ndarray, num_epochs: int) -> None:
+def _train(keras: Keras, model: KerasModel, images: np.ndarray, labels: np.ndarray, num_epochs: int) -> None:
   model.compile(keras.optimizers.Adam(2e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
   shifts = [_shifted(images, rows, columns) for rows, columns in ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))]
   model.fit(np.concatenate(shifts), np.tile(labels, len(shifts)), batch_size=128, epochs=num_epochs, verbose=0)
@@ -103,8 +102,8 @@ def _shifted(images: np.ndarray, rows: int, columns: int) -> np.ndarray:
   return padded[:, 1 - rows : 9 - rows, 1 - columns : 9 - columns]
 
 
-def _export(keras: Any, tf: Any, model: Any, folder: Path) -> None:
-  def serve(images: Any) -> dict[str, Any]:
+def _export(keras: Keras, tf: TensorFlow, model: KerasModel, folder: Path) -> None:
+  def serve(images: TfTensor) -> dict[str, TfTensor]:
     logits = model(images, training=False)
     return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
