@@ -1,29 +1,17 @@
 """CRC-32C as checkpoints store it, and HighwayHash-64 as Riegeli files do; written for files of some kilobytes."""
 
 import struct
-from functools import cache
+
+import google_crc32c
 
 __all__ = ["highway_hash", "masked_crc32c"]
 
 _MASK = (1 << 64) - 1
 
 
-@cache
-def _table() -> tuple[int, ...]:
-  table = []
-  for byte in range(256):
-    for _ in range(8):
-      byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-    table.append(byte)
-  return tuple(table)
-
-
 def masked_crc32c(data: bytes) -> int:
   """Returns the checksum as tables store it: rotated, so that checksums of checksums differ."""
-  table, crc = _table(), 0xFFFFFFFF
-  for byte in data:
-    crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
-  crc ^= 0xFFFFFFFF
+  crc = google_crc32c.value(data)
   return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
