@@ -15,10 +15,6 @@ _X = (f32(3, 4),)
 _B = ("b, _",)
 
 
-def _nested_scan(x: Any) -> Any:
-  return lax.scan(lambda c, r: (lax.scan(lambda d, a: (d * 0.5 + a, d), c, r)[0], c), 0.0, x)
-
-
 def _while(x: Any) -> Any:
   """Returns `1.5 * x + 1`, applied until the sum is large: a loop whose length depends on the values."""
   return lax.while_loop(lambda c: jnp.sum(c) < 40, lambda c: jnp.sin(c) + c + 1, x)
@@ -88,7 +84,7 @@ CASES = (
   Case("scan_of_batch", lambda x: lax.scan(lambda c, a: (c * 0.9 + jnp.sin(a), c), jnp.zeros(4), x), _X, _B),
   Case("scan_reverse", lambda x: lax.scan(lambda c, a: (c * a[0] + a[1], c), 1.0, x, reverse=True), _X, _B),
   Case("scan_unroll", lambda x: lax.scan(lambda c, a: (c + a**2, c * a), 0.0, x[0], unroll=2), _X, _B),
-  Case("nested_scan", _nested_scan, _X, _B),
+  Case("nested_scan", SHARED["nested_scan"], _X, _B),
   Case(
     "scan_with_carry_of_integers", lambda x: lax.scan(lambda c, a: ((c[0] + 1, c[1] * a), c[0]), (0, 1.0), x[0]), _X, _B
   ),

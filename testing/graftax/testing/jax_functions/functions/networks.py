@@ -24,22 +24,6 @@ def _mlp(x: Any, params: Any) -> Any:
   return nn.softmax(nn.gelu(x @ params["w"] + params["b"]) @ params["v"])
 
 
-def _conv_net(x: Any, k: Any) -> Any:
-  y = lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=_NHWC)
-  y = lax.reduce_window(jnp.tanh(y), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-  return y.reshape(y.shape[0], -1)
-
-
-def _attention(q: Any, k: Any, v: Any) -> Any:
-  return jnp.einsum("bqk,bkd->bqd", nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k) / np.sqrt(3)), v)
-
-
-def _causal_attention(x: Any, w: Any) -> Any:
-  q, k, v = jnp.split(x @ w, 3, axis=-1)
-  scores = jnp.where(jnp.tril(jnp.ones((x.shape[1],) * 2, bool)), q @ jnp.swapaxes(k, 1, 2), -1e9)
-  return nn.softmax(scores) @ v
-
-
 def _dot_product_attention(q: Any, k: Any) -> Any:
   return nn.dot_product_attention(q, k, k, is_causal=True)
 
@@ -48,18 +32,6 @@ def _rotary(x: Any) -> Any:
   angles = jnp.arange(x.shape[1])[:, None] * jnp.array([1.0, 0.1])
   a, b = jnp.split(x, 2, axis=-1)
   return jnp.concatenate([a * jnp.cos(angles) - b * jnp.sin(angles), a * jnp.sin(angles) + b * jnp.cos(angles)], -1)
-
-
-def _lstm(x: Any, w: Any, u: Any) -> Any:
-  def cell(state: Any, a: Any) -> Any:
-    h, c = state
-    i, f, g, o = jnp.split(a @ w + h @ u, 4, axis=-1)
-    c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
-    h = nn.sigmoid(o) * jnp.tanh(c)
-    return (h, c), h
-
-  start = jnp.zeros((x.shape[0], u.shape[0]))
-  return lax.scan(cell, (start, start), jnp.swapaxes(x, 0, 1))[1]
 
 
 def _cross_entropy(logits: Any, labels: Any) -> Any:
@@ -102,7 +74,7 @@ CASES = (
     (f32(2, 8), f32(3)),
     _B,
   ),
-  Case("conv_net", _conv_net, (f32(2, 4, 4, 1), f32(3, 3, 1, 2)), _B),
+  Case("conv_net", SHARED["conv_net"], (f32(2, 4, 4, 1), f32(3, 3, 1, 2), f32(8, 3)), ("b, ...", None, None)),
   Case("resize_linear", lambda x: jax.image.resize(x, (x.shape[0], 9, 4, 2), "bilinear"), (_IMAGES,), ("b, ...",)),
   Case("resize_cubic", lambda x: jax.image.resize(x, (x.shape[0], 4, 8, 2), "cubic"), (_IMAGES,), ("b, ...",)),
   Case("resize_nearest", lambda x: jax.image.resize(x, (x.shape[0], 3, 9, 2), "nearest"), (_IMAGES,), ("b, ...",)),
@@ -116,11 +88,20 @@ CASES = (
   Case("batch_norm", SHARED["batch_norm"], (f32(6, 4), f32(4)), _B),
   Case("layer_norm", SHARED["layer_norm"], (f32(3, 8), f32(8)), _B),
   Case("mlp", _mlp, (f32(3, 4), {"w": f32(4, 8), "b": f32(8), "v": f32(8, 2)}), ("b, _", None)),
-  Case("attention", _attention, (f32(2, 4, 3), f32(2, 5, 3), f32(2, 5, 2)), ("b, q, _", "b, k, _", "b, k, _")),
-  Case("causal_attention", _causal_attention, (f32(2, 4, 3), f32(3, 9)), ("b, t, _", None)),
+  Case(
+    "attention",
+    jax.vmap(SHARED["attention"]),
+    (f32(2, 4, 3), f32(2, 5, 3), f32(2, 5, 2)),
+    ("b, q, _", "b, k, _", "b, k, _"),
+  ),
+  Case(
+    "causal_attention", jax.vmap(SHARED["causal_attention"], (0, None)), (f32(2, 4, 3), f32(3, 9)), ("b, t, _", None)
+  ),
   Case("dot_product_attention", _dot_product_attention, (f32(2, 4, 2, 3), f32(2, 4, 2, 3)), ("b, ...", "b, ...")),
   Case("rotary_embedding", _rotary, (f32(2, 5, 4),), ("b, t, _",)),
-  Case("lstm", _lstm, (f32(2, 5, 3), f32(3, 16), f32(4, 16)), ("b, ...", None, None)),
+  Case(
+    "lstm", jax.vmap(SHARED["lstm"], (0, None, None)), (f32(2, 5, 3), f32(3, 16), f32(4, 16)), ("b, ...", None, None)
+  ),
   Case("sgd_step", SHARED["sgd_step"], (f32(3, 2), f32(5, 3), f32(5, 2)), (None, "b, _", "b, _")),
   Case("cross_entropy", _cross_entropy, (f32(3, 4), np.array([0, 3, 1], np.int32)), ("b, _", "b")),
   Case("mixture_of_experts", _mixture, (f32(3, 5), f32(5, 4)), _B),
