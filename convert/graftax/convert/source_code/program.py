@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,11 +30,11 @@ INSTANCE = "§"
 """Stands in a scope before the number of a call, so that calls of one function are scopes of their own."""
 ASSIGN = "assign"
 """The operation that gives a parameter, its first input, a new value, its second; it has no result."""
-Dim = Any
-"""A size: an `int`, or a symbolic dimension of `jax.export`."""
-DType = Any
+Dim: TypeAlias = int
+"""A size: an int, or a symbolic dimension of `jax.export`, which JAX's types call an int as well."""
+DType: TypeAlias = Any
 """A dtype of numpy, or an extended one of JAX, such as that of random keys."""
-Settings = dict[str, Any]
+Settings: TypeAlias = dict[str, Any]
 """Static parameters of an operation."""
 
 

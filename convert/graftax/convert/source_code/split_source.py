@@ -73,7 +73,8 @@ def array_specs(arrays: Sequence[HostArray], scope: export.SymbolicScope) -> lis
 
 
 def _symbolic(sizes: Sequence[int | str], scope: export.SymbolicScope) -> tuple[Dim, ...]:
-  return tuple(export.symbolic_shape(", ".join(map(str, sizes)), scope=scope))
+  dims: Sequence[Any] = export.symbolic_shape(", ".join(map(str, sizes)), scope=scope)  # of a private class
+  return tuple(dims)
 
 
 def numeric_part(split: Split, parts: HostParts, scope: export.SymbolicScope) -> Callable[..., Any]:

@@ -2,7 +2,8 @@
 
 import ast
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -139,8 +140,9 @@ def dims_of(equation: Equation) -> dict[str, Dim]:
   """Returns the symbolic dimensions that a text may name."""
   shapes = [o.shape for o in [*equation.inputs, *equation.outputs]]
   found: dict[str, Dim] = {}
-  for size in [size for shape in shapes for size in shape] + [equation.settings.get("dim")]:
-    if is_symbolic_dim(size):
-      for name in dim_names(size):
-        found.setdefault(name, jax.export.symbolic_shape(name, scope=size.scope)[0])
+  sizes: list[Any] = [*(size for shape in shapes for size in shape), equation.settings.get("dim")]
+  for size in filter(is_symbolic_dim, sizes):
+    for name in dim_names(size):
+      dims: Sequence[Any] = jax.export.symbolic_shape(name, scope=size.scope)  # of a private class
+      found.setdefault(name, dims[0])
   return found

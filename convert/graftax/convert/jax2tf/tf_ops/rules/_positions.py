@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -118,7 +117,7 @@ def flat_positions(b: Builder, at: Sequence[Tensor], indexed: IndexedAxes) -> Te
   return broadcast(b, total, shape)
 
 
-def product(sizes: Sequence[Dim]) -> Any:
+def product(sizes: Sequence[Dim]) -> Dim:
   return math.prod(sizes)
 
 
