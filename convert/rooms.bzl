@@ -283,6 +283,7 @@ ROOMS = {
     ],
     "trace_state": ["@pypi//jax"],
     "variable": [
+        ":pytrees",
         "//graphdef_ir",
         "@pypi//jax",
         "@pypi//numpy",

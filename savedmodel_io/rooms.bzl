@@ -123,6 +123,7 @@ ROOMS = {
         ":notebook_view",
         ":objects",
         ":programs",
+        ":pytrees",
         ":signatures",
         ":variables",
         ":writing",

@@ -28,7 +28,7 @@ ROOMS = {
         "@pypi//jax",
         "@pypi//numpy",
     ],
-    "child_process": [],
+    "child_process": [":pytrees"],
     "consumers": [
         ":differential",
         ":harness",
@@ -134,6 +134,7 @@ ROOMS = {
         ":cotangents",
         ":harness",
         ":jax_functions",
+        ":pytrees",
         ":tolerance",
         "//convert",
         "//graphdef_ir",
@@ -143,6 +144,7 @@ ROOMS = {
     ],
     "keras_applications": [
         ":_tensorflow",
+        ":pytrees",
         "//graphdef_ir",
         "//savedmodel_io",
         "@pypi//jax",
@@ -161,11 +163,13 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "op_facts": [
+        ":_tensorflow",
         ":cotangents",
         ":differential",
         ":generated",
         ":harness",
         ":jax_functions",
+        ":pytrees",
         ":raw_ops",
         ":roundtrip_cases",
         ":tensorflow_programs",
@@ -184,6 +188,7 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "public_functions": [
+        ":pytrees",
         "@pypi//jax",
         "@pypi//numpy",
     ],

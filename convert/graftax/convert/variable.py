@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from graftax.convert.pytrees import Leaf
 from graftax.graphdef_ir import Node
 
 __all__ = ["PlacedVariable", "Variable", "VariableSpec", "split_trainable", "variable_name"]
@@ -97,8 +98,8 @@ class VariableSpec:
 
 
 def split_trainable(
-  params: Mapping[str, Any], variables: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+  params: Mapping[str, Leaf], variables: Mapping[str, Leaf] | None = None
+) -> tuple[dict[str, Leaf], dict[str, Leaf]]:
   """Splits parameters into `(trainable, rest)`.
 
   `rest` holds what TensorFlow does not train: statistics of batch normalization, counters, frozen layers.

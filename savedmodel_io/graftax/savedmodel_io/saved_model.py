@@ -36,6 +36,7 @@ from graftax.savedmodel_io.objects.object_graph import (
 )
 from graftax.savedmodel_io.objects.trackable_graph import match_checkpoint, read_trackable_graph
 from graftax.savedmodel_io.programs.from_entry import program_from_entry, program_from_trace
+from graftax.savedmodel_io.pytrees import Leaf, PyTree
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.casting import variable_cast
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
@@ -75,12 +76,12 @@ class SavedModel(ModelParts):
     self,
     entry: str | Signature | RestoredFunction | None = None,
     /,
-    *specs: Any,
+    *specs: PyTree,
     options: ConvertOptions | Any = None,
     inputs_at: str | Sequence[str] | Mapping[str, str] | None = None,
     outputs_at: str | Sequence[str] | Mapping[str, str] | None = None,
-    **named_specs: Any,
-  ) -> tuple[AnnotatedFunction, dict[str, Any]]:
+    **named_specs: PyTree,
+  ) -> tuple[AnnotatedFunction, dict[str, Leaf]]:
     """Converts a signature or a restored function to a JAX function with parameters.
 
     Args:
@@ -130,11 +131,11 @@ class SavedModel(ModelParts):
     self,
     entry: str | Signature | RestoredFunction | None = None,
     /,
-    *specs: Any,
+    *specs: PyTree,
     options: ConvertOptions | Any = None,
     run_head_with: Literal["numpy", "tensorflow"] = "numpy",
     allow_ops: Collection[str] = (),
-    **named_specs: Any,
+    **named_specs: PyTree,
   ) -> Split:
     """Splits a signature or a restored function into its work for the host and a numeric part in JAX.
 
@@ -189,7 +190,7 @@ class SavedModel(ModelParts):
     return split_program(program, options, make_head=partial(TensorFlowFunction, allow_ops=frozenset(allow_ops)))
 
   def program(
-    self, entry: str | Signature | RestoredFunction | None = None, /, *specs: Any, **named_specs: Any
+    self, entry: str | Signature | RestoredFunction | None = None, /, *specs: PyTree, **named_specs: PyTree
   ) -> Program:
     """Returns the `Program` that `convert` converts, for `graftax.convert.convert_subgraph`.
 
@@ -221,7 +222,7 @@ class SavedModel(ModelParts):
   def save(
     self,
     path: str | os.PathLike[str],
-    params: Mapping[str, Any] | Any = None,
+    params: Mapping[str, Leaf] | PyTree = None,
     *,
     cast: bool = False,
     overwrite: bool = False,

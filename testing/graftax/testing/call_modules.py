@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing._tensorflow import TensorFlow, TfTensor, import_tensorflow
 
 __all__ = ["run_call_module"]
 
@@ -34,7 +34,7 @@ def run_call_module(
   graph_def = _graph_def(tf, attributes, [operand.dtype for operand in operands], outputs, types)
 
   @tf.function(autograph=False, jit_compile=jit_compile)
-  def call(*operands: Any) -> Any:
+  def call(*operands: TfTensor) -> TfTensor:
     given = {f"x{i}": operand for i, operand in enumerate(operands)}
     return tf.graph_util.import_graph_def(graph_def, given, [f"call:{i}" for i in range(len(types))], name="")
 
@@ -42,7 +42,11 @@ def run_call_module(
 
 
 def _graph_def(
-  tf: Any, attributes: Mapping[str, Any], inputs: Sequence[Any], outputs: Sequence[Any], types: Sequence[Any]
+  tf: TensorFlow,
+  attributes: Mapping[str, Any],
+  inputs: Sequence[TfTensor],
+  outputs: Sequence[Any],
+  types: Sequence[Any],
 ) -> Any:
   graph_def = tf.compat.v1.GraphDef()
   for i, kind in enumerate(inputs):
@@ -55,7 +59,9 @@ def _graph_def(
   return graph_def
 
 
-def _attributes(tf: Any, attributes: Mapping[str, Any], outputs: Sequence[Any], types: Sequence[Any]) -> dict[str, Any]:
+def _attributes(
+  tf: TensorFlow, attributes: Mapping[str, Any], outputs: Sequence[Any], types: Sequence[Any]
+) -> dict[str, Any]:
   value = tf.compat.v1.AttrValue
   found = {name: _encoded(value, given) for name, given in attributes.items()}
   found["Tout"] = value(list=value.ListValue(type=[kind.as_datatype_enum for kind in types]))

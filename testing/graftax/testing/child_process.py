@@ -9,11 +9,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import IO, Any
+from typing import IO
+
+from graftax.testing.pytrees import Json
 
 __all__ = ["Child", "LostChildError", "SilentChildError", "serve"]
-
-# `Any` in this module is what JSON can hold.
 
 # Importing TensorFlow can take minutes on a busy machine.
 _STARTUP_S = 300.0
@@ -33,7 +33,7 @@ class Child:
   `main` gets the request from `serve`.
   """
 
-  def __init__(self, module: str, request: Any, environment: Mapping[str, str], errors: IO[bytes] | None = None):
+  def __init__(self, module: str, request: Json, environment: Mapping[str, str], errors: IO[bytes] | None = None):
     """Starts the process.
 
     Args:
@@ -62,7 +62,7 @@ class Child:
     """The number of the process."""
     return self._process.pid
 
-  def receive(self, timeout_s: float) -> Any:
+  def receive(self, timeout_s: float) -> Json:
     """Returns the next answer.
 
     Args:
@@ -94,7 +94,7 @@ class Child:
     assert self._process.stdout is not None
     self._process.stdout.close()
 
-  def _send(self, request: Any) -> None:
+  def _send(self, request: Json) -> None:
     assert self._process.stdin is not None
     # A child that has died already is noticed when its answer is missing.
     with contextlib.suppress(BrokenPipeError), self._process.stdin as stream:
@@ -107,13 +107,13 @@ class Child:
     self._lines.put(None)
 
 
-def serve() -> tuple[Any, Callable[[Any], None]]:
+def serve() -> tuple[Json, Callable[[Json], None]]:
   """Returns the parent's request and a function that sends one answer; to be called once, in the child."""
   # What TensorFlow prints must not come between the answers.
   channel: IO[str] = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)
 
-  def answer(message: Any) -> None:
+  def answer(message: Json) -> None:
     channel.write(json.dumps(message) + "\n")
     channel.flush()
 

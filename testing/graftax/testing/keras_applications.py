@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["APPLICATIONS", "HEAVY", "Application", "CheckedModel", "Checker", "check_export", "checker", "export_model"]
+from graftax.testing._tensorflow import TfFunction
+from graftax.testing.pytrees import Leaf, PyTree
 
-# `Any` in this module is used because Keras ships no type information.
+__all__ = ["APPLICATIONS", "HEAVY", "Application", "CheckedModel", "Checker", "check_export", "checker", "export_model"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def export_model(application: Application, folder: Path) -> None:
   # Draw pixels from 0 to 255. Some models rescale them to -1 to 1 themselves; numbers from 0 to 1 would become almost
   # constant there, and rounding errors of both sides would dominate.
   images = np.random.default_rng(1).uniform(0, 255, (_BATCH_SIZE, *model.input_shape[1:])).astype(np.float32)
-  expected: dict[str, Any] = {"images": images}
+  expected: dict[str, Leaf] = {"images": images}
   restored = tf.saved_model.load(str(folder / "model"))
   with tf.GradientTape() as tape:
     batch = tf.constant(images)
@@ -125,7 +126,7 @@ def export_model(application: Application, folder: Path) -> None:
   keras.backend.clear_session()
 
 
-def _randomize(model: Any, scale: float) -> None:
+def _randomize(model: TfFunction, scale: float) -> None:
   """Sets random statistics and scales, so that batch normalization is not the identity and outputs differ."""
   rng = np.random.default_rng(0)
   for variable in model.variables:
@@ -192,7 +193,7 @@ def check_export(folder: Path) -> CheckedModel:
   (input_name,) = fn.structured_inputs[1]
   load_s = time.perf_counter() - start
 
-  def run(params: Any, images: Any) -> Any:
+  def run(params: PyTree, images: Leaf) -> PyTree:
     (outputs,) = fn(params, **{input_name: images})[0].values()
     return outputs
 
@@ -202,7 +203,7 @@ def check_export(folder: Path) -> CheckedModel:
   gradient_error = None
   if "gradient" in expected:
 
-    def loss(params: Any, images: Any) -> Any:
+    def loss(params: PyTree, images: Leaf) -> PyTree:
       outputs = run(params, images)
       return jnp.sum(outputs * _loss_weights(outputs.shape))
 
@@ -214,7 +215,7 @@ def check_export(folder: Path) -> CheckedModel:
   return CheckedModel(_relative_error(outputs, expected["outputs"]), gradient_error, load_s, compile_s)
 
 
-def _relative_error(got: Any, expected: np.ndarray) -> float:
+def _relative_error(got: Leaf, expected: np.ndarray) -> float:
   return float(np.max(np.abs(np.asarray(got) - expected)) / np.max(np.abs(expected)))
 
 

@@ -9,6 +9,8 @@ import jax.scipy.special as special
 import numpy as np
 from jax import lax
 
+from graftax.testing.pytrees import Leaf, PyTree
+
 __all__ = ["MODULES", "NOT_CALLED", "PublicFunction", "public_functions"]
 
 MODULES = {"special": special, "lax": lax, "linalg": lax.linalg}
@@ -50,7 +52,7 @@ class PublicFunction:
 
   name: str
   function: Callable[..., Any]
-  args: tuple[Any, ...]
+  args: tuple[PyTree, ...]
   index: int = 0
   loose: float = 1.0
 
@@ -62,7 +64,7 @@ class PublicFunction:
 _FOUND: dict[str, list[PublicFunction]] = {}
 
 
-def _call(name: str, *args: Any, through: Callable[..., Any] | None = None, loose: float = 1.0) -> None:
+def _call(name: str, *args: PyTree, through: Callable[..., Any] | None = None, loose: float = 1.0) -> None:
   """Adds a call of the function of this name, or of `through`, which calls it."""
   module, attribute = name.split(".")
   if not hasattr(MODULES[module], attribute):  # in another version of JAX
@@ -78,11 +80,11 @@ def public_functions() -> list[PublicFunction]:
   return [call for calls in _FOUND.values() for call in calls]
 
 
-def _normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+def _normal(*shape: int, seed: int = 0) -> np.ndarray:
   return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def _complex(*shape: int) -> np.ndarray[Any, Any]:
+def _complex(*shape: int) -> np.ndarray:
   return (_normal(*shape, seed=1) + 1j * _normal(*shape, seed=2)).astype(np.complex64)
 
 
@@ -315,7 +317,7 @@ _call("lax.rng_bit_generator", np.arange(4, dtype=np.uint32),
 
 
 # jax.lax.linalg --------------------------------------------------------------------------------------------------
-def _symmetric(x: Any) -> Any:
+def _symmetric(x: Leaf) -> Leaf:
   return (x + x.mT) / 2
 
 

@@ -12,8 +12,10 @@ from graftax.convert import ConvertOptions, import_tensorflow
 from graftax.graphdef_ir import Budget
 from graftax.savedmodel_io import load
 from graftax.testing.harness.compare import largest_error
+from graftax.tools._tensorflow import TensorFlow
 from graftax.tools.errors import CommandError
 from graftax.tools.module_files import input_names, is_module_file, read_module
+from graftax.tools.pytrees import Leaf
 from graftax.xla_call_module import lift
 
 __all__ = ["CheckedSignature", "RewriteCheckError", "check_rewritten"]
@@ -47,7 +49,7 @@ class _Reference:
 
   name: str
   inputs: Mapping[str, tuple[Sequence[int | None], np.dtype] | None]
-  function: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]]
+  function: Callable[[Mapping[str, np.ndarray]], Mapping[str, Leaf]]
 
 
 def check_rewritten(
@@ -84,15 +86,15 @@ def _references(original: str, allow_files_in: Sequence[str]) -> Iterator[_Refer
   for name, signature in model.signatures.items():
     inputs = {key: _shape_and_dtype(spec) for key, spec in signature.inputs.items()}
 
-    def run(given: Mapping[str, np.ndarray], entry: Any = signature) -> Mapping[str, Any]:
+    def run(given: Mapping[str, np.ndarray], entry: Any = signature) -> Mapping[str, Leaf]:
       function, params = model.convert(entry, options=options)
-      results: Mapping[str, Any] = jax.jit(function)(params, **given)[0]
+      results: Mapping[str, Leaf] = jax.jit(function)(params, **given)[0]
       return results
 
     yield _Reference(name, inputs, run)
 
 
-def _shape_and_dtype(spec: Any) -> tuple[Sequence[int | None], np.dtype] | None:
+def _shape_and_dtype(spec: Leaf) -> tuple[Sequence[int | None], np.dtype] | None:
   """Returns shape and dtype of an input that holds numbers and has a known rank, otherwise None."""
   dtype = getattr(getattr(spec, "dtype", None), "numpy", None)
   dims = getattr(getattr(spec, "shape", None), "dims", None)
@@ -100,7 +102,7 @@ def _shape_and_dtype(spec: Any) -> tuple[Sequence[int | None], np.dtype] | None:
   return (dims, np.dtype(dtype)) if is_number and dims is not None else None
 
 
-def _checked(tf: Any, loaded: Any, reference: _Reference) -> CheckedSignature:
+def _checked(tf: TensorFlow, loaded: Any, reference: _Reference) -> CheckedSignature:
   where = f"signature {reference.name!r}"
   random, budget = np.random.default_rng(0), Budget()
   inputs = {}

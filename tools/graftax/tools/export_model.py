@@ -23,6 +23,7 @@ from graftax.tools.console import progress, remarks
 from graftax.tools.errors import ExportError, notes_of
 from graftax.tools.loading_code import loading_code
 from graftax.tools.open_sizes import is_traced, open_sizes_advice, with_numbers
+from graftax.tools.pytrees import Json, Leaf, PyTree
 from graftax.tools.shape_options import input_shapes
 from graftax.xla_call_module import Module, PlatformError
 
@@ -170,7 +171,7 @@ def _export(
   Returns what was exported, and the options with which XLA should compile it for the CPU.
   """
 
-  def call(params: Mapping[str, Any], inputs: Mapping[str, Any], *rng: jax.Array) -> dict[str, Any]:
+  def call(params: Mapping[str, Leaf], inputs: Mapping[str, Leaf], *rng: jax.Array) -> dict[str, Leaf]:
     key = jax.random.wrap_key_data(rng[0]) if rng else None
     outputs, new_params = fn(params, **{fn.rng_name: key}, **inputs)
     assigned[:] = [name for name in new_params if new_params[name] is not params[name]]
@@ -180,7 +181,7 @@ def _export(
   specs = {name: jax.ShapeDtypeStruct(value.shape, value.dtype) for name, value in parameters.items()}
   compiled = jax.jit(call)
   exporter = export.export(compiled, platforms=tuple(platforms) or None)
-  given: tuple[Any, ...] = (specs, dict(arguments))
+  given: tuple[PyTree, ...] = (specs, dict(arguments))
   try:
     try:
       exported = exporter(*given)
@@ -228,7 +229,7 @@ def _advice(
   key = jax.ShapeDtypeStruct((2,), np.uint32)
   if any(not isinstance(size, int) for argument in arguments.values() for size in argument.shape):
 
-    def by_inputs(inputs: Any, params: Any, key: Any) -> Any:
+    def by_inputs(inputs: PyTree, params: PyTree, key: Leaf) -> PyTree:
       return call(params, inputs, key)
 
     return open_sizes_advice(error, by_inputs, arguments, parameters, key)
@@ -236,7 +237,7 @@ def _advice(
   return f"Try one platform of {', '.join(platforms)} alone with --platforms." if can_be_traced else ""
 
 
-def _note_narrowed(what: str, specs: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+def _note_narrowed(what: str, specs: Mapping[str, Leaf], values: Mapping[str, Leaf]) -> None:
   """Notes which tensors have a narrower type than in the signature, because 64-bit types are off."""
   for name, spec in specs.items():
     if isinstance(spec, TensorSpec) and name in values and not spec.dtype.numpy.hasobject:
@@ -290,13 +291,13 @@ def _manifest(
   }
 
 
-def _unflattened(exported: export.Exported) -> tuple[Any, Any]:
-  """Returns the types of the positional arguments and of the outputs. Any: both are nested."""
+def _unflattened(exported: export.Exported) -> tuple[PyTree, PyTree]:
+  """Returns the types of the positional arguments and of the outputs. Both are nested."""
   args, _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
   return args, jax.tree.unflatten(exported.out_tree, exported.out_avals)
 
 
-def _tensor(aval: Any) -> dict[str, Any]:
+def _tensor(aval: Any) -> dict[str, Json]:
   example = list(with_numbers(aval).shape)
   return {"dtype": aval.dtype.name, "shape": [str(size) for size in aval.shape], "example_shape": example}
 

@@ -3,23 +3,21 @@
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from graftax.savedmodel_io import read_safetensors
 from graftax.savedmodel_io.errors import ParameterFileError
 from graftax.tools.errors import ArrayFileError
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["SUFFIXES", "nested", "read_parameters"]
 
 SUFFIXES = (".npz", ".safetensors")
 _SEPARATOR = "/"
 
-# `Any` in this module is a nested dict of arrays.
 
-
-def read_parameters(path: Path) -> dict[str, Any]:
+def read_parameters(path: Path) -> dict[str, PyTree]:
   """Returns the arrays of a .npz or .safetensors file; `encoder/kernel` is `["encoder"]["kernel"]`.
 
   Raises:
@@ -30,7 +28,7 @@ def read_parameters(path: Path) -> dict[str, Any]:
   return nested(_read_safetensors(path) if path.suffix == ".safetensors" else _read_npz(path), str(path))
 
 
-def nested(arrays: Mapping[str, Any], where: str) -> dict[str, Any]:
+def nested(arrays: Mapping[str, Leaf], where: str) -> dict[str, PyTree]:
   """Returns arrays nested by the parts of their names.
 
   Raises:
@@ -40,7 +38,7 @@ def nested(arrays: Mapping[str, Any], where: str) -> dict[str, Any]:
     >>> nested({"dense/kernel": 1, "dense/bias": 2, "scale": 3}, "params.npz")
     {'dense': {'kernel': 1, 'bias': 2}, 'scale': 3}
   """
-  tree: dict[str, Any] = {}
+  tree: dict[str, PyTree] = {}
   for name, array in arrays.items():
     *groups, last = name.split(_SEPARATOR)
     node = tree
@@ -54,7 +52,7 @@ def nested(arrays: Mapping[str, Any], where: str) -> dict[str, Any]:
   return tree
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
+def _read_npz(path: Path) -> dict[str, Leaf]:
   try:
     # Pickled arrays would run code from the file.
     with np.load(path, allow_pickle=False) as archive:
@@ -63,7 +61,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
     raise ArrayFileError(f"--params {path}: not a .npz file of numbers, as numpy.savez writes it ({e}).") from e
 
 
-def _read_safetensors(path: Path) -> dict[str, Any]:
+def _read_safetensors(path: Path) -> dict[str, Leaf]:
   try:
     return read_safetensors(path)
   except ParameterFileError as e:

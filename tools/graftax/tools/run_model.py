@@ -15,6 +15,7 @@ from graftax.savedmodel_io import SavedModel
 from graftax.tools.array_files import check_output_path, fit_to_spec, read_inputs, save_outputs
 from graftax.tools.console import progress, remarks, results
 from graftax.tools.errors import ArrayFileError, CommandError
+from graftax.tools.pytrees import Leaf, PyTree
 
 __all__ = ["run_model"]
 
@@ -71,7 +72,7 @@ def run_model(
   remarks().print(f"{output}: {shapes}", markup=False)
 
 
-def _is_text(spec: Any) -> bool:
+def _is_text(spec: Leaf) -> bool:
   return isinstance(spec, TensorSpec) and spec.dtype is DType.STRING
 
 
@@ -84,7 +85,7 @@ def _parts(
     return model.split(entry, options=options, run_head_with=run_head_with)
   fn, params = model.convert(entry, options=options)
 
-  def body(params: Mapping[str, Any], inputs: Mapping[str, Any], *, rng: jax.Array) -> Any:
+  def body(params: Mapping[str, Leaf], inputs: Mapping[str, Leaf], *, rng: jax.Array) -> PyTree:
     return fn(params, **{fn.rng_name: rng}, **inputs)
 
   return _Parts(lambda **inputs: (inputs,), body, params, lambda result: result[0])
@@ -114,10 +115,10 @@ def _fit(
 class _Parts(NamedTuple):
   """A signature in the form of a `Split`, if nothing of it is for the host."""
 
-  head: Callable[..., tuple[Any, ...]]
+  head: Callable[..., tuple[Leaf, ...]]
   body: Callable[..., Any]
-  params: Mapping[str, Any]
-  tail: Callable[[Any], Any]
+  params: Mapping[str, Leaf]
+  tail: Callable[[PyTree], PyTree]
 
 
 def _batches(
@@ -141,7 +142,7 @@ def _run(
   head, body, params, tail = parts
 
   @jax.jit
-  def call(params: Mapping[str, Any], rng: jax.Array, tensors: Sequence[Any]) -> Any:
+  def call(params: Mapping[str, Leaf], rng: jax.Array, tensors: Sequence[Leaf]) -> PyTree:
     results, new_params = body(params, *tensors, rng=rng)
     # Parameters that were not assigned come back as the very objects that were given.
     assigned[:] = [name for name in new_params if new_params[name] is not params[name]]
@@ -149,7 +150,7 @@ def _run(
 
   compiled: dict[Any, Callable[..., Any]] = {}
 
-  def compiled_for(*args: Any) -> Callable[..., Any]:
+  def compiled_for(*args: PyTree) -> Callable[..., Any]:
     # The last batch may be smaller than the others.
     shapes = (jax.tree.structure(args), *map(np.shape, jax.tree.leaves(args)))
     if shapes not in compiled:
@@ -172,7 +173,7 @@ def _run(
   return done[0] if len(done) == 1 else _concatenated(done)
 
 
-def _array(name: str, value: Any) -> np.ndarray:
+def _array(name: str, value: Leaf) -> np.ndarray:
   """Returns an output as an array; one whose size depends on data is cut to its length."""
   if isinstance(value, BoundedArray) and bool(value.overflowed):
     raise CommandError(f"output {name!r} has more elements than --max-size allows; raise the bound.")

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -35,7 +35,7 @@ from graftax.graphdef_ir import (
   reachable_functions,
   traits_of,
 )
-from graftax.ops_jax import ResourceHandle
+from graftax.ops_jax import ResourceHandle, Value
 
 __all__ = ["FreezeReport", "Frozen", "freeze"]
 
@@ -78,11 +78,11 @@ class Frozen(NamedTuple):
   """
 
   fn: AnnotatedFunction
-  params: dict[str, Any]
+  params: dict[str, Value]
   report: FreezeReport
 
 
-def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
+def freeze(fn: AnnotatedFunction, params: Mapping[str, Value]) -> Frozen:
   """Returns a converted function for inference with fixed parameters, and the fewer parameters that it needs.
 
   The values of `params` are used now: batch normalization with known statistics is folded into the filter of the
@@ -172,12 +172,12 @@ def freeze(fn: AnnotatedFunction, params: Mapping[str, Any]) -> Frozen:
   return Frozen(new_fn, new_params, report)
 
 
-def _num_bytes(values: Iterable[Any]) -> int:
+def _num_bytes(values: Iterable[Value]) -> int:
   return sum(getattr(value, "nbytes", 0) for value in values)
 
 
 def _without_calls(
-  program: Program, params: Mapping[str, Any], effects: EffectAnalysis, limits: Limits
+  program: Program, params: Mapping[str, Value], effects: EffectAnalysis, limits: Limits
 ) -> tuple[Function, int]:
   """Returns the program's function with calls inlined and decided conditionals, and how many of these there were.
 
@@ -221,7 +221,7 @@ def _needed(program: Program, function: Function, effects: EffectAnalysis) -> se
   return ancestors(nodes, needed, control=ordered)
 
 
-def _known(program: Program, function: Function, params: Mapping[str, Any], limits: Limits) -> KnownParts:
+def _known(program: Program, function: Function, params: Mapping[str, Value], limits: Limits) -> KnownParts:
   names = set(read_only_variables(program, function).values())
   values = {name: params[name] for name in names if isinstance(params.get(name), np.ndarray | jax.Array)}
   return KnownParts(program, function, values, limits)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +14,7 @@ from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import UnsupportedCheckpointError, VariableValueError
+from graftax.savedmodel_io.pytrees import Leaf
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 from graftax.savedmodel_io.writing.bundles.array_bytes import cast_array
 from graftax.savedmodel_io.writing.bundles.part_sources import ArraySource, PartSource
@@ -41,7 +41,7 @@ class _NewValue:
 
 
 def tensors_with_new_values(
-  variables: Variables, checkpoint: CheckpointReader | None, params: Mapping[str, Any], *, cast: bool
+  variables: Variables, checkpoint: CheckpointReader | None, params: Mapping[str, Leaf], *, cast: bool
 ) -> dict[str, StoredTensor]:
   """Returns all tensors of a model's checkpoint, by key, with new values for some variables.
 

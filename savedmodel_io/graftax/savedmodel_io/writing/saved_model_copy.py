@@ -6,7 +6,6 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -21,6 +20,7 @@ from graftax.savedmodel_io.errors import (
 )
 from graftax.savedmodel_io.files.saved_model_pb import model_file
 from graftax.savedmodel_io.model_parts import ModelParts
+from graftax.savedmodel_io.pytrees import Leaf
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundles.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
 from graftax.savedmodel_io.writing.new_values import tensors_with_new_values
@@ -34,7 +34,7 @@ _CHECKPOINT = Path("variables", "variables")
 def copy_saved_model(
   model: ModelParts,
   path: str | os.PathLike[str],
-  params: Mapping[str, Any],
+  params: Mapping[str, Leaf],
   *,
   cast: bool,
   overwrite: bool,

@@ -15,10 +15,9 @@ from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.oracle import Oracle, cotangent, is_real
 from graftax.testing.harness.compare import Difference
 from graftax.testing.harness.conversion_case import ConversionCase
+from graftax.testing.pytrees import Leaf, PyTree
 
 __all__ = ["RUN_CHECK", "Subject"]
-
-# `Any` in this module is a nested structure of arrays.
 
 _BATCH_SIZES = (1, 2, 5)
 
@@ -39,7 +38,7 @@ class Subject:
   oracle: Oracle
   converter: Converter
   function: Callable[..., Any]
-  params: Mapping[str, Any]
+  params: Mapping[str, Leaf]
 
   @classmethod
   def convert(cls, case: ConversionCase, oracle: Oracle, converter: Converter) -> "Subject":
@@ -47,7 +46,7 @@ class Subject:
     function, params = converter.convert(oracle.function, oracle.specs(case.inputs))
     return cls(case, oracle, converter, function, params)
 
-  def call(self, params: Mapping[str, Any], leaves: Sequence[Any]) -> Any:
+  def call(self, params: Mapping[str, Leaf], leaves: Sequence[Leaf]) -> PyTree:
     """Returns the result and the new parameters for flat inputs."""
     return self.function(params, *tree.unflatten_as(self.case.inputs, list(leaves)))
 
@@ -82,7 +81,7 @@ def _grad(subject: Subject) -> None:
 def _second_order(subject: Subject) -> None:
   points, loss = _loss_of_inputs(subject)
 
-  def total(points: Sequence[Any]) -> Any:
+  def total(points: Sequence[Leaf]) -> Leaf:
     return sum(jnp.sum(g) for g in jax.grad(loss)(points))
 
   gradients = jax.jit(jax.grad(total))(points)
@@ -93,7 +92,7 @@ def _second_order(subject: Subject) -> None:
 def _param_grad(subject: Subject) -> None:
   trainable = _trainable_names(subject)
 
-  def loss(values: Mapping[str, Any]) -> Any:
+  def loss(values: Mapping[str, Leaf]) -> Leaf:
     return _weighted_sum(subject.call({**subject.params, **values}, subject.leaves)[0])
 
   gradients = jax.jit(jax.grad(loss))({name: jnp.asarray(subject.params[name]) for name in trainable})
@@ -127,7 +126,7 @@ def _batch(subject: Subject) -> None:
   function, params = _with_open_batch(subject)
 
   @jax.jit
-  def run(params: Mapping[str, Any], leaves: Sequence[Any]) -> Any:
+  def run(params: Mapping[str, Leaf], leaves: Sequence[Leaf]) -> PyTree:
     return function(params, *tree.unflatten_as(subject.case.inputs, list(leaves)))[0]
 
   for size in _BATCH_SIZES:
@@ -150,7 +149,7 @@ def _export(subject: Subject) -> None:
 
   specs = [shape(leaf, position) for position, value in enumerate(subject.case.inputs) for leaf in tree.flatten(value)]
 
-  def flat(*leaves: Any) -> list[Any]:
+  def flat(*leaves: Leaf) -> list[Leaf]:
     return jax.tree.leaves(function(params, *tree.unflatten_as(subject.case.inputs, list(leaves)))[0])
 
   exported = jax.export.deserialize(jax.export.export(jax.jit(flat))(*specs).serialize())
@@ -178,7 +177,7 @@ def _circle(subject: Subject) -> None:
   if "param_grad" in subject.case.checks:
     trainable = [circle.names[name] for name in _trainable_names(subject)]
 
-    def parameter_loss(values: Mapping[str, Any]) -> Any:
+    def parameter_loss(values: Mapping[str, Leaf]) -> Leaf:
       return _weighted_sum(circle.function({**circle.params, **values}, subject.leaves))
 
     gradients = jax.jit(jax.grad(parameter_loss))({name: circle.params[name] for name in trainable})
@@ -208,8 +207,8 @@ def _loss_of_inputs(
   run = call or (lambda leaves: subject.call(subject.params, leaves)[0])
   positions = [i for i, leaf in enumerate(leaves) if is_real(leaf)]
 
-  def loss(points: Sequence[Any]) -> Any:
-    arguments: list[Any] = [jnp.asarray(leaf) for leaf in leaves]
+  def loss(points: Sequence[Leaf]) -> Leaf:
+    arguments: list[Leaf] = [jnp.asarray(leaf) for leaf in leaves]
     for position, point in zip(positions, points, strict=True):
       arguments[position] = point
     return _weighted_sum(run(arguments))
@@ -218,7 +217,7 @@ def _loss_of_inputs(
   return [jnp.asarray(leaves[i]) for i in positions], jax.jit(loss)
 
 
-def _weighted_sum(outputs: Any) -> Any:
+def _weighted_sum(outputs: PyTree) -> Leaf:
   """Returns the same loss as `Oracle`: the sum of all real and imaginary parts, each times a fixed weight."""
   total = jnp.zeros([])
   for leaf in tree.flatten(outputs):
@@ -250,14 +249,14 @@ def _trainable_names(subject: Subject) -> list[str]:
   return [names[id(variable)] for variable in subject.oracle.trainable_variables]
 
 
-def _compare_leaves(subject: Subject, outputs: Any, expected: Sequence[np.ndarray | None]) -> None:
+def _compare_leaves(subject: Subject, outputs: PyTree, expected: Sequence[np.ndarray | None]) -> None:
   """Compares the result of a compiled call with flat results of TensorFlow, in which JAX drops None."""
   arrays = [leaf for leaf in expected if leaf is not None]
   outputs = without_padding(outputs)
   compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, arrays), subject.tolerance(), _numbered(arrays))
 
 
-def _in_jax_order(outputs: Any, expected: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _in_jax_order(outputs: PyTree, expected: Sequence[np.ndarray]) -> list[np.ndarray]:
   """Returns `expected`, which is in dm-tree's order, reordered to JAX's order of the leaves of `outputs`."""
   numbers = iter(range(len(expected)))
   numbered = tree.map_structure(lambda leaf: leaf if leaf is None else next(numbers), outputs)
@@ -277,7 +276,7 @@ def _with_open_batch(subject: Subject) -> tuple[Callable[..., Any], Mapping[str,
   return subject.converter.convert(oracle.function, oracle.specs(subject.case.inputs, _batched(subject.case)))
 
 
-def _resized(case: ConversionCase, size: int) -> tuple[Any, ...]:
+def _resized(case: ConversionCase, size: int) -> tuple[PyTree, ...]:
   def resized(leaf: np.ndarray) -> np.ndarray:
     return np.resize(leaf, (size, *leaf.shape[1:])) if leaf.ndim else leaf
 

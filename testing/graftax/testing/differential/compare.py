@@ -1,7 +1,6 @@
 """Compares nested results and reports where and by how much they differ."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -9,13 +8,12 @@ import tree
 
 from graftax.ops_jax import BoundedArray
 from graftax.testing.harness.compare import Difference, check_equal, is_inexact, scale_of
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["compare", "compare_flat", "without_padding"]
 
-# `Any` in this module is a nested result.
 
-
-def without_padding(nested: Any) -> Any:
+def without_padding(nested: PyTree) -> PyTree:
   """Returns results of a compiled call with arrays of bounded size cut to their length."""
   return jax.tree.map(
     lambda leaf: leaf.cut() if isinstance(leaf, BoundedArray) else leaf,
@@ -24,7 +22,7 @@ def without_padding(nested: Any) -> Any:
   )
 
 
-def compare(actual: Any, expected: Any, tolerance: tuple[float, float]) -> None:
+def compare(actual: PyTree, expected: PyTree, tolerance: tuple[float, float]) -> None:
   """Checks that `actual` has the structure, shapes, dtypes and values of `expected`.
 
   Raises:
@@ -45,7 +43,7 @@ def compare(actual: Any, expected: Any, tolerance: tuple[float, float]) -> None:
 
 
 def compare_flat(
-  actual: Sequence[Any], expected: Sequence[Any], tolerance: tuple[float, float], names: Sequence[str]
+  actual: Sequence[PyTree], expected: Sequence[PyTree], tolerance: tuple[float, float], names: Sequence[str]
 ) -> None:
   """Compares flat lists of results like `compare`; `names` are used in messages."""
   if len(actual) != len(expected):

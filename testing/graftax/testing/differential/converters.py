@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graftax.graphdef_ir import optional_library
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing._tensorflow import TfFunction, import_tensorflow
+from graftax.testing.pytrees import Leaf, PyTree
 
 __all__ = ["CONVERTERS", "Converter"]
-
-# `Any` in this module is a function or a parameter of either library.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,16 +21,16 @@ class Converter:
   """
 
   name: str
-  convert: Callable[[Any, tuple[Any, ...]], tuple[Callable[..., Any], Mapping[str, Any]]]
+  convert: Callable[[TfFunction, tuple[PyTree, ...]], tuple[Callable[..., Any], Mapping[str, Leaf]]]
 
 
-def _graftax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+def _graftax(function: TfFunction, specs: tuple[PyTree, ...]) -> tuple[Callable[..., Any], Mapping[str, Leaf]]:
   from graftax.convert import convert
 
   return convert(function, *specs)
 
 
-def _tf2jax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+def _tf2jax(function: TfFunction, specs: tuple[PyTree, ...]) -> tuple[Callable[..., Any], Mapping[str, Leaf]]:
   with optional_library("the converter tf2jax", "graftax-testing[tf2jax]"):
     import tf2jax
   tf = import_tensorflow()

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import tree
 
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing._tensorflow import TfTensor, import_tensorflow
 from graftax.testing.harness.conversion_case import ConversionCase
+from graftax.testing.pytrees import PyTree
 
 __all__ = ["Oracle", "cotangent", "is_real"]
-
-# `Any` in this module is used because TensorFlow ships no type information.
 
 
 class Oracle:
@@ -25,7 +24,7 @@ class Oracle:
     self.concrete = built if is_concrete else self.function.get_concrete_function(*self.specs(case.inputs))
     self.variables = self._variables_in_order()
 
-  def specs(self, inputs: Sequence[Any], batched: Sequence[int] = ()) -> tuple[Any, ...]:
+  def specs(self, inputs: Sequence[PyTree], batched: Sequence[int] = ()) -> tuple[PyTree, ...]:
     """Returns `tf.TensorSpec`s for arguments; those at `batched` positions have an unknown leading dimension."""
 
     def spec(leaf: np.ndarray, is_open: bool) -> Any:
@@ -37,11 +36,11 @@ class Oracle:
       for position, value in enumerate(inputs)
     )
 
-  def value(self, inputs: Sequence[Any]) -> Any:
+  def value(self, inputs: Sequence[PyTree]) -> PyTree:
     """Returns the result as a nested structure of NumPy arrays."""
     return self._restoring(lambda: _numpy(self._call(self._constants(inputs))))
 
-  def state(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+  def state(self, inputs: Sequence[PyTree]) -> list[np.ndarray]:
     """Returns the values of the variables after one call."""
 
     def run() -> list[np.ndarray]:
@@ -50,7 +49,7 @@ class Oracle:
 
     return self._restoring(run)
 
-  def gradient(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+  def gradient(self, inputs: Sequence[PyTree]) -> list[np.ndarray]:
     """Returns derivatives of the weighted sum of the results with respect to all real inputs."""
 
     def run() -> list[np.ndarray]:
@@ -63,7 +62,7 @@ class Oracle:
 
     return self._restoring(run)
 
-  def parameter_gradient(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+  def parameter_gradient(self, inputs: Sequence[PyTree]) -> list[np.ndarray]:
     """Returns derivatives of the weighted sum of the results with respect to the trainable variables."""
 
     def run() -> list[np.ndarray]:
@@ -74,7 +73,7 @@ class Oracle:
 
     return self._restoring(run)
 
-  def second_derivative(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+  def second_derivative(self, inputs: Sequence[PyTree]) -> list[np.ndarray]:
     """Returns derivatives, with respect to all real inputs, of the sum of all first derivatives."""
 
     def run() -> list[np.ndarray]:
@@ -92,25 +91,25 @@ class Oracle:
     return self._restoring(run)
 
   @property
-  def trainable_variables(self) -> list[Any]:
+  def trainable_variables(self) -> list[TfTensor]:
     """The floating-point trainable variables, in the order of the parameters."""
     return [variable for variable in self.variables if variable.trainable and variable.dtype.is_floating]
 
-  def _variables_in_order(self) -> list[Any]:
+  def _variables_in_order(self) -> list[TfTensor]:
     by_id = {id(variable.handle): variable for variable in self.concrete.graph.variables}
     found = [by_id[id(capture)] for capture in self.concrete.captured_inputs if id(capture) in by_id]
     return list({id(variable): variable for variable in found}.values())
 
-  def _call(self, constants: Sequence[Any]) -> Any:
+  def _call(self, constants: Sequence[PyTree]) -> PyTree:
     return self.function(*constants)
 
-  def _constants(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+  def _constants(self, inputs: Sequence[PyTree]) -> tuple[PyTree, ...]:
     return tuple(tree.map_structure(lambda leaf: self._tf.constant(leaf, leaf.dtype), value) for value in inputs)
 
-  def _points(self, constants: Sequence[Any]) -> list[Any]:
+  def _points(self, constants: Sequence[PyTree]) -> list[TfTensor]:
     return [leaf for leaf in tree.flatten(constants) if leaf.dtype.is_floating]
 
-  def _loss(self, outputs: Any) -> Any:
+  def _loss(self, outputs: PyTree) -> TfTensor:
     tf = self._tf
     terms = []
     for leaf in tree.flatten(outputs):
@@ -122,13 +121,13 @@ class Oracle:
       ]
     return tf.add_n(terms)
 
-  def _dense(self, gradients: Sequence[Any], points: Sequence[Any]) -> list[Any]:
+  def _dense(self, gradients: Sequence[TfTensor], points: Sequence[TfTensor]) -> list[TfTensor]:
     return [
       self._tf.zeros_like(point) if g is None else self._tf.convert_to_tensor(g)
       for g, point in zip(gradients, points, strict=True)
     ]
 
-  def _restoring(self, run: Callable[[], Any]) -> Any:
+  def _restoring(self, run: Callable[[], PyTree]) -> PyTree:
     before = [variable.numpy() for variable in self.variables]
     try:
       return run()
@@ -142,10 +141,10 @@ def cotangent(shape: Sequence[int], seed: int = 0) -> np.ndarray:
   return np.random.default_rng([seed, *shape]).uniform(0.5, 1.5, tuple(shape))
 
 
-def is_real(leaf: Any) -> bool:
+def is_real(leaf: TfTensor) -> bool:
   """Returns whether an array is differentiated, that is, whether its dtype is real floating-point."""
   return np.dtype(leaf.dtype).kind == "f" or np.dtype(leaf.dtype).name == "bfloat16"
 
 
-def _numpy(nested: Any) -> Any:
+def _numpy(nested: PyTree) -> PyTree:
   return tree.map_structure(lambda leaf: leaf.numpy() if hasattr(leaf, "numpy") else leaf, nested)

@@ -2,18 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from graftax.testing.differential.converters import CONVERTERS
 from graftax.testing.differential.runner import run_case
 from graftax.testing.harness.children import Answer, answer_cases, run_in_children
 from graftax.testing.harness.conversion_case import CHECKS, ConversionCase
 from graftax.testing.harness.results import CheckResult
+from graftax.testing.pytrees import Json
 from graftax.testing.tensorflow_programs.catalogue import all_cases
 
 __all__ = ["main", "run_isolated"]
-
-# `Any` in this module is what JSON can hold.
 
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 _MAX_DETAIL = 400
@@ -31,7 +29,7 @@ def run_isolated(
     checks: the checks to run, by default those that each case lists.
   """
 
-  def request(share: Sequence[ConversionCase]) -> Any:
+  def request(share: Sequence[ConversionCase]) -> Json:
     return {"converter": converter, "cases": [f"{case.kind}/{case.name}" for case in share], "checks": checks}
 
   for case, answer in run_in_children(__name__, cases, request, _ENVIRONMENT, timeout_s):
@@ -43,7 +41,7 @@ def main() -> None:
   answer_cases(_run)
 
 
-def _run(request: Any, say: Callable[[str], None]) -> Iterator[Any]:
+def _run(request: Json, say: Callable[[str], None]) -> Iterator[Json]:
   by_key = {f"{case.kind}/{case.name}": case for case in all_cases()}
   for key in request["cases"]:
     try:

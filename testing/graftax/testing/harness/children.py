@@ -5,13 +5,12 @@ A child calls `serve`, and for each case of its request sends notes while it wor
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 from graftax.testing.child_process import Child, LostChildError, serve
+from graftax.testing.pytrees import Json
 
 __all__ = ["Answer", "answer_cases", "run_in_children"]
-
-# `Any` in this module is what JSON can hold.
 
 _Case = TypeVar("_Case")
 _NUM_LINES = 3
@@ -27,15 +26,15 @@ class Answer:
     lost: how it died, or that it did not answer in time; empty if it did.
   """
 
-  notes: tuple[Any, ...]
-  result: Any = None
+  notes: tuple[Json, ...]
+  result: Json = None
   lost: str = ""
 
 
 def run_in_children(
   module: str,
   cases: Sequence[_Case],
-  request: Callable[[Sequence[_Case]], Any],
+  request: Callable[[Sequence[_Case]], Json],
   environment: Mapping[str, str],
   timeout_s: float,
   cases_per_child: int | None = None,
@@ -66,7 +65,7 @@ def run_in_children(
           break
 
 
-def answer_cases(run: Callable[[Any, Callable[[Any], None]], Iterator[Any]]) -> None:
+def answer_cases(run: Callable[[Json, Callable[[Json], None]], Iterator[Json]]) -> None:
   """Answers the request in a child.
 
   Args:
@@ -85,7 +84,7 @@ def _end(errors: IO[bytes]) -> str:
 
 
 def _answer(child: Child, timeout_s: float) -> Answer:
-  notes: list[Any] = []
+  notes: list[Json] = []
   while True:
     try:
       message = child.receive(timeout_s)

@@ -7,11 +7,10 @@ import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from graftax.testing.pytrees import Json
 
 __all__ = ["run_script"]
-
-# `Any` in this module is what JSON can hold.
 
 _ROW = '{"path"'
 _MOST_CHARACTERS = 300
@@ -19,7 +18,7 @@ _MOST_CHARACTERS = 300
 
 def run_script(
   python: str, script: Path, paths: Sequence[Path], timeout_s: float | None = None
-) -> dict[Path, dict[str, Any]]:
+) -> dict[Path, dict[str, Json]]:
   """Returns the row of each path.
 
   Args:
@@ -29,7 +28,7 @@ def run_script(
       starts again with the rest.
     timeout_s: how long a path may take, on average; by default as long as it takes.
   """
-  found: dict[Path, dict[str, Any]] = {}
+  found: dict[Path, dict[str, Json]] = {}
   while rest := [path for path in paths if path not in found]:
     command = [python, str(script), *map(str, rest)]
     try:

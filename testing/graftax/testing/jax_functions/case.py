@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 
 from graftax.testing import roundtrip_cases
+from graftax.testing.pytrees import Leaf, PyTree
 
 __all__ = ["SHARED", "Case", "arguments", "bf16", "c64", "c128", "f32", "f64", "needs_x64"]
-
-# `Any` in this module is a nested structure of arrays, or the function that takes it.
 
 SHARED = {case.name: case.function for case in roundtrip_cases.CASES}
 """Functions that are also exported and lifted again, with arguments of their own there."""
@@ -44,8 +43,8 @@ class Case:
 
   name: str
   function: Callable[..., Any]
-  inputs: tuple[Any, ...]
-  polymorphic_shapes: tuple[Any, ...] | None = None
+  inputs: tuple[PyTree, ...]
+  polymorphic_shapes: tuple[PyTree, ...] | None = None
   low: float = -1.0
   high: float = 1.0
   gradient: bool = True
@@ -69,11 +68,11 @@ f32, bf16, f64 = map(_specs_of, (np.float32, ml_dtypes.bfloat16, np.float64))
 c64, c128 = map(_specs_of, (np.complex64, np.complex128))
 
 
-def arguments(case: Case, seed: int = 0) -> tuple[Any, ...]:
+def arguments(case: Case, seed: int = 0) -> tuple[PyTree, ...]:
   """Returns the arguments of a case as numpy arrays, nested as the function takes them."""
   rng = np.random.default_rng(seed)
 
-  def draw(leaf: Any) -> np.ndarray:
+  def draw(leaf: Leaf) -> np.ndarray:
     if not isinstance(leaf, jax.ShapeDtypeStruct):
       return np.asarray(leaf)
     values = rng.uniform(case.low, case.high, leaf.shape)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["CONVERTERS", "Converter"]
+from graftax.testing._tensorflow import TfFunction
+from graftax.testing.pytrees import PyTree
 
-# `Any` in this module is the function that a converter returns, which takes and returns TensorFlow tensors.
+__all__ = ["CONVERTERS", "Converter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +21,30 @@ class Converter:
     lowering: what a function becomes. Plain TensorFlow ops may refuse any function, if the error is typed.
   """
 
-  convert: Callable[[Callable[..., Any], tuple[Any, ...] | None, bool], Any]
+  convert: Callable[[Callable[..., Any], tuple[PyTree, ...] | None, bool], TfFunction]
   conjugates: bool
   lowering: Literal["stablehlo", "tf_ops"] = "stablehlo"
 
 
-def _graftax(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
+def _graftax(
+  function: Callable[..., Any], polymorphic_shapes: tuple[PyTree, ...] | None, with_gradient: bool
+) -> TfFunction:
   from graftax.convert import jax2tf
 
   return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=with_gradient)
 
 
-def _plain_ops(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
+def _plain_ops(
+  function: Callable[..., Any], polymorphic_shapes: tuple[PyTree, ...] | None, with_gradient: bool
+) -> TfFunction:
   from graftax.convert import jax2tf
 
   return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=with_gradient, lowering="tf_ops")
 
 
-def _jax2tf(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
+def _jax2tf(
+  function: Callable[..., Any], polymorphic_shapes: tuple[PyTree, ...] | None, with_gradient: bool
+) -> TfFunction:
   from jax.experimental import jax2tf
 
   return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=with_gradient)

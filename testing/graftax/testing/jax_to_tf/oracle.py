@@ -1,7 +1,6 @@
 """What JAX computes for a case, and how far other numbers are from that."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +9,10 @@ import numpy as np
 from graftax.testing.cotangents import is_inexact, random_like
 from graftax.testing.harness.compare import Difference, largest_error
 from graftax.testing.jax_functions.case import Case
+from graftax.testing.pytrees import Leaf
 from graftax.testing.tolerance import tolerance
 
 __all__ = ["Oracle"]
-
-# `Any` in this module is an array.
 
 
 class Oracle:
@@ -31,10 +29,10 @@ class Oracle:
     structure = jax.tree.structure(case.inputs)
     function = case.oracle or case.function
 
-    def outputs(*flat: Any) -> list[Any]:
+    def outputs(*flat: Leaf) -> list[Leaf]:
       return jax.tree.leaves(function(*jax.tree.unflatten(structure, flat)))
 
-    def compared(*flat: Any) -> list[Any]:
+    def compared(*flat: Leaf) -> list[Leaf]:
       found = outputs(*flat)
       return jax.tree.leaves(case.invariants(*found)) if case.invariants else found
 
@@ -78,11 +76,11 @@ class Oracle:
     return [np.asarray(g) for g in pull([jnp.asarray(w) for w in self._weights])]
 
 
-def _pulled_back(function: Callable[..., list[Any]], moving: Sequence[int]) -> Callable[..., list[Any]]:
+def _pulled_back(function: Callable[..., list[Leaf]], moving: Sequence[int]) -> Callable[..., list[Leaf]]:
   """Returns the vjp of the outputs of floating point with respect to the inputs at `moving`."""
 
-  def run(flat: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-    def inexact_outputs(*points: Any) -> list[Any]:
+  def run(flat: Sequence[Leaf], cotangents: Sequence[Leaf]) -> list[Leaf]:
+    def inexact_outputs(*points: Leaf) -> list[Leaf]:
       full = list(flat)
       for i, x in zip(moving, points, strict=True):
         full[i] = x

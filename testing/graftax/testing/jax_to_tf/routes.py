@@ -13,12 +13,11 @@ import jax
 import numpy as np
 
 from graftax.savedmodel_io import JaxFunction, save
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing._tensorflow import TfFunction, import_tensorflow
 from graftax.testing.jax_to_tf.converters import CONVERTERS
+from graftax.testing.pytrees import Leaf, PyTree
 
 __all__ = ["ROUTES", "Conversion", "Route", "Runnable"]
-
-# `Any` in this module is a nested structure of arrays or tensors, or a TensorFlow object.
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,11 @@ class Conversion:
 
   converter: str
   function: Callable[..., Any]
-  arguments: tuple[Any, ...]
-  polymorphic_shapes: tuple[Any, ...] | None
+  arguments: tuple[PyTree, ...]
+  polymorphic_shapes: tuple[PyTree, ...] | None
   with_gradient: bool
 
-  def convert(self) -> Any:
+  def convert(self) -> TfFunction:
     """Returns the function in live TensorFlow."""
     return CONVERTERS[self.converter].convert(self.function, self.polymorphic_shapes, self.with_gradient)
 
@@ -54,8 +53,8 @@ class Runnable:
       argument of floating point, None if TensorFlow has none.
   """
 
-  value: Callable[[Sequence[Any]], list[Any]]
-  gradient: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+  value: Callable[[Sequence[Leaf]], list[Leaf]]
+  gradient: Callable[[Sequence[Leaf], Sequence[Leaf]], list[Leaf]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +120,15 @@ ROUTES: Mapping[str, Route] = {
 TensorFlow, "xla" is `tf.function(jit_compile=True)`."""
 
 
-def _runnable(conversion: Conversion, function: Any) -> Runnable:
+def _runnable(conversion: Conversion, function: TfFunction) -> Runnable:
   """Returns the value and the gradient of a TensorFlow function that takes arguments nested as JAX's function does."""
   tf = import_tensorflow()
   structure = jax.tree.structure(conversion.arguments)
 
-  def value(flat: Sequence[Any]) -> list[Any]:
+  def value(flat: Sequence[Leaf]) -> list[Leaf]:
     return tf.nest.flatten(function(*jax.tree.unflatten(structure, flat)))
 
-  def gradient(flat: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+  def gradient(flat: Sequence[Leaf], cotangents: Sequence[Leaf]) -> list[Leaf]:
     sources = [x for x in flat if _is_inexact(x)]
     with tf.GradientTape() as tape:
       tape.watch(sources)
@@ -140,16 +139,16 @@ def _runnable(conversion: Conversion, function: Any) -> Runnable:
   return Runnable(value, gradient)
 
 
-def _is_inexact(x: Any) -> bool:
+def _is_inexact(x: Leaf) -> bool:
   return bool(x.dtype.is_floating or x.dtype.is_complex)
 
 
-def _specs(conversion: Conversion) -> tuple[Any, ...]:
+def _specs(conversion: Conversion) -> tuple[PyTree, ...]:
   """Returns a TensorSpec for each argument; symbolic sizes are None."""
   tf = import_tensorflow()
   specs = jax.export.symbolic_args_specs(conversion.arguments, conversion.polymorphic_shapes)
 
-  def tensor_spec(spec: jax.ShapeDtypeStruct) -> Any:
+  def tensor_spec(spec: jax.ShapeDtypeStruct) -> PyTree:
     return tf.TensorSpec([size if isinstance(size, int) else None for size in spec.shape], np.dtype(spec.dtype))
 
   return jax.tree.map(tensor_spec, specs)

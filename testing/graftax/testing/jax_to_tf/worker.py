@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import jax
 
@@ -10,10 +9,9 @@ from graftax.testing.harness.children import Answer, answer_cases, run_in_childr
 from graftax.testing.harness.results import CheckResult
 from graftax.testing.jax_functions.catalogue import all_cases
 from graftax.testing.jax_to_tf.check import check_case
+from graftax.testing.pytrees import Json
 
 __all__ = ["main", "run_isolated"]
-
-# `Any` in this module is what JSON can hold.
 
 # Compiled programs stay in a child's memory, so it is replaced after this many functions.
 _CASES_PER_CHILD = 60
@@ -36,7 +34,7 @@ def run_isolated(
       of this case that would follow are left out.
   """
 
-  def request(share: Sequence[str]) -> Any:
+  def request(share: Sequence[str]) -> Json:
     return {"cases": share, "converter": converter, "routes": routes, "forms": forms}
 
   for name, answer in run_in_children(__name__, cases, request, _ENVIRONMENT, timeout_s, _CASES_PER_CHILD):
@@ -48,7 +46,7 @@ def main() -> None:
   answer_cases(_run)
 
 
-def _run(request: Any, say: Callable[[Any], None]) -> Iterator[str]:
+def _run(request: Json, say: Callable[[Json], None]) -> Iterator[str]:
   jax.config.update("jax_num_cpu_devices", _NUM_DEVICES)
   cases = all_cases()
   for name in request["cases"]:

@@ -18,10 +18,9 @@ import numpy as np
 from graftax.testing import roundtrip_cases
 from graftax.testing.jax_functions.case import arguments, needs_x64
 from graftax.testing.jax_functions.catalogue import all_cases
+from graftax.testing.pytrees import Leaf
 
 __all__ = ["functions_text"]
-
-# `Any` in this module: arguments of the functions.
 
 _OP = re.compile(r"(?<![\w#!])\"?((?:stablehlo|chlo)\.\w+)\"?(?= |\(|\n)")
 
@@ -52,7 +51,7 @@ def _rows(counts: Counter[str]) -> dict[str, dict[str, int]]:
   return rows
 
 
-def _stablehlo_ops(function: Callable[..., Any], values: Iterable[Any]) -> set[str]:
+def _stablehlo_ops(function: Callable[..., Any], values: Iterable[Leaf]) -> set[str]:
   specs = [jax.ShapeDtypeStruct(np.shape(x), np.asarray(x).dtype) for x in values]
   return set(_OP.findall(jax.export.export(jax.jit(function))(*specs).mlir_module()))
 

@@ -10,16 +10,16 @@ from typing import Any
 from graftax.convert import convert
 from graftax.graphdef_ir import OpSignatures
 from graftax.ops_jax import supported_ops
+from graftax.testing._tensorflow import TfFunction
 from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.runner import run_case
 from graftax.testing.harness.children import answer_cases, run_in_children
 from graftax.testing.harness.conversion_case import ConversionCase
 from graftax.testing.op_facts.evidence import Evidence
+from graftax.testing.pytrees import PyTree
 from graftax.testing.tensorflow_programs.catalogue import all_cases
 
 __all__ = ["main", "program_evidence"]
-
-# `Any` in this module: functions of TensorFlow, which has no type information, and their arguments.
 
 _ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
 _CASES_PER_CHILD = 60
@@ -63,7 +63,7 @@ def _run(keys: Sequence[str], say: Callable[[str], None]) -> Iterator[Mapping[st
 def _shown(case: ConversionCase) -> Mapping[str, list[str]]:
   ops = set[str]()
 
-  def recording(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+  def recording(function: TfFunction, specs: tuple[PyTree, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
     concrete = function.get_concrete_function(*specs) if hasattr(function, "get_concrete_function") else function
     graph = concrete.graph.as_graph_def()
     ops.update(node.op for node in graph.node)

@@ -1,66 +1,62 @@
 """Branches and loops."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from graftax.testing.jax_functions.case import SHARED, Case, f32
-
-# `Any` in this module is an array, or a tuple of arrays.
 
 _X = (f32(3, 4),)
 _B = ("b, _",)
 
 
-def _while(x: Any) -> Any:
+def _while(x: Array) -> Array:
   """Returns `1.5 * x + 1`, applied until the sum is large: a loop whose length depends on the values."""
   return lax.while_loop(lambda c: jnp.sum(c) < 40, lambda c: jnp.sin(c) + c + 1, x)
 
 
-def _while_unrolled(x: Any) -> Any:
+def _while_unrolled(x: Array) -> Array:
   """Computes the same as `_while` in a form that JAX differentiates."""
   return lax.scan(lambda c, _: (jnp.where(jnp.sum(c) < 40, jnp.sin(c) + c + 1, c), None), x, length=12)[0]
 
 
-def _fori(x: Any, n: Any) -> Any:
+def _fori(x: Array, n: Array) -> Array:
   return lax.fori_loop(0, n, lambda i, c: jnp.sin(c) * 0.5 + i, x)
 
 
-def _fori_unrolled(x: Any, n: Any) -> Any:
+def _fori_unrolled(x: Array, n: Array) -> Array:
   return lax.scan(lambda c, i: (jnp.where(i < n, jnp.sin(c) * 0.5 + i, c), None), x, jnp.arange(9))[0]
 
 
 @jax.custom_vjp
-def _tripled_gradient(x: Any) -> Any:
+def _tripled_gradient(x: Array) -> Array:
   return jnp.round(x)
 
 
 _tripled_gradient.defvjp(lambda x: (jnp.round(x), None), lambda _, g: (g * 3.0,))
 
 
-def _while_then_custom_rule(x: Any) -> Any:
+def _while_then_custom_rule(x: Array) -> Array:
   return _tripled_gradient(_while(x) * 0.3) + x
 
 
-def _while_unrolled_then_custom_rule(x: Any) -> Any:
+def _while_unrolled_then_custom_rule(x: Array) -> Array:
   return _tripled_gradient(_while_unrolled(x) * 0.3) + x
 
 
-def _batched_while(x: Any) -> Any:
+def _batched_while(x: Array) -> Array:
   return jax.vmap(lambda r: lax.while_loop(lambda c: jnp.sum(c) < 10, lambda c: c * 1.5 + 1, r))(x)
 
 
-def _batched_while_unrolled(x: Any) -> Any:
-  def row(r: Any) -> Any:
+def _batched_while_unrolled(x: Array) -> Array:
+  def row(r: Array) -> Array:
     return lax.scan(lambda c, _: (jnp.where(jnp.sum(c) < 10, c * 1.5 + 1, c), None), r, length=12)[0]
 
   return jax.vmap(row)(x)
 
 
-def _newton(x: Any) -> Any:
+def _newton(x: Array) -> Array:
   """Returns cube roots, with the derivative of the implicit function."""
   return lax.custom_root(
     lambda y: y**3 - x,

@@ -1,23 +1,21 @@
 """Derivatives that the author gave, and derivatives inside the function."""
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from graftax.testing.jax_functions.case import SHARED, Case, f32
-
-# `Any` in this module is an array, or a nested structure of arrays.
+from graftax.testing.pytrees import PyTree
 
 _X = (f32(3, 4),)
 _B = ("b, _",)
 
 
 @jax.custom_vjp
-def _straight_through(x: Any) -> Any:
+def _straight_through(x: Array) -> Array:
   return jnp.round(x)
 
 
@@ -25,7 +23,7 @@ _straight_through.defvjp(lambda x: (jnp.round(x), None), lambda _, g: (g * 3.0,)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _clipped(x: Any, limit: float) -> Any:
+def _clipped(x: Array, limit: float) -> Array:
   return x * 5.0
 
 
@@ -33,7 +31,7 @@ _clipped.defvjp(lambda x, limit: (x * 5.0, None), lambda limit, _, g: (jnp.clip(
 
 
 @jax.custom_jvp
-def _log1pexp(x: Any) -> Any:
+def _log1pexp(x: Array) -> Array:
   return jnp.log(1.0 + jnp.exp(x))
 
 
@@ -41,11 +39,11 @@ _log1pexp.defjvps(lambda t, ans, x: 2.0 * t / (1 + jnp.exp(-x)))
 
 
 @jax.custom_vjp
-def _lookup(table: Any, ids: Any) -> Any:
+def _lookup(table: Array, ids: Array) -> Array:
   return table[ids]
 
 
-def _lookup_backward(saved: Any, g: Any) -> Any:
+def _lookup_backward(saved: PyTree, g: Array) -> PyTree:
   shape, ids = saved
   return jnp.zeros(shape).at[ids].add(g * 2.0), np.zeros(ids.shape, jax.dtypes.float0)
 
@@ -53,12 +51,12 @@ def _lookup_backward(saved: Any, g: Any) -> Any:
 _lookup.defvjp(lambda table, ids: (table[ids], (table.shape, ids)), _lookup_backward)
 
 
-def _linear_solve(x: Any) -> Any:
+def _linear_solve(x: Array) -> Array:
   """Returns `x / 3`, as the solution of a linear system."""
   return lax.custom_linear_solve(lambda y: 3.0 * y, x, lambda _, b: b / 3.0, lambda _, b: b / 3.0)
 
 
-def _implicit(x: Any) -> Any:
+def _implicit(x: Array) -> Array:
   return jax.linearize(lambda y: jnp.sin(y) * y, x)[1](jnp.cos(x))
 
 

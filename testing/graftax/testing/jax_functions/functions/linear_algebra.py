@@ -6,42 +6,41 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
-from jax import lax
+from jax import Array, lax
 
 from graftax.testing.jax_functions.case import SHARED, Case, c64, c128, f32, f64
-
-# `Any` in this module is an array, or a tuple of arrays.
+from graftax.testing.pytrees import PyTree
 
 _M, _S = (f32(3, 4),), (f32(2, 3, 3),)
 _B = ("b, ...",)
 
 
-def _spd(x: Any) -> Any:
+def _spd(x: Array) -> Array:
   """Returns positive definite matrices whose eigenvalues are well apart."""
   n = x.shape[-1]
   return x @ jnp.conj(jnp.swapaxes(x, -1, -2)) + jnp.diag(jnp.arange(1, n + 1) * 2.0).astype(x.dtype)
 
 
-def _well(x: Any) -> Any:
+def _well(x: Array) -> Array:
   """Returns matrices that are far from singular."""
   return x + jnp.diag(jnp.arange(1, x.shape[-1] + 1) * 2.0).astype(x.dtype)
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: Array) -> Array:
   return jnp.conj(jnp.swapaxes(x, -1, -2))
 
 
-def _eigh_parts(w: Any, v: Any) -> Any:
+def _eigh_parts(w: Array, v: Array) -> PyTree:
   return w, (v * w[..., None, :] ** 2) @ _adjoint(v), (v * jnp.sin(w)[..., None, :]) @ _adjoint(v)
 
 
-def _svd_parts(u: Any, s: Any, vh: Any) -> Any:
+def _svd_parts(u: Array, s: Array, vh: Array) -> PyTree:
   k = s.shape[-1]
   u, vh = u[..., :, :k], vh[..., :k, :]
   return s, (u * s[..., None, :] ** 2) @ vh, u @ vh
 
 
-def _eig_parts(w: Any, v: Any) -> Any:
+def _eig_parts(w: Array, v: Array) -> PyTree:
   return w.sum(-1), (w**2).sum(-1), jnp.einsum("...ij,...j,...jk->...ik", v, w, jnp.linalg.inv(v))
 
 

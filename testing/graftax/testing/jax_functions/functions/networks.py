@@ -5,11 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, nn
+from jax import Array, lax, nn
 
 from graftax.testing.jax_functions.case import SHARED, Case, bf16, f32
-
-# `Any` in this module is an array, or a nested structure of arrays.
+from graftax.testing.pytrees import PyTree
 
 _NHWC = ("NHWC", "HWIO", "NHWC")
 _IMAGES = f32(2, 6, 6, 2)
@@ -20,25 +19,25 @@ def _conv(strides: tuple[int, ...], padding: str, **settings: Any) -> Any:
   return lambda x, k: lax.conv_general_dilated(x, k, strides, padding, dimension_numbers=_NHWC, **settings)
 
 
-def _mlp(x: Any, params: Any) -> Any:
+def _mlp(x: Array, params: PyTree) -> Array:
   return nn.softmax(nn.gelu(x @ params["w"] + params["b"]) @ params["v"])
 
 
-def _dot_product_attention(q: Any, k: Any) -> Any:
+def _dot_product_attention(q: Array, k: Array) -> Array:
   return nn.dot_product_attention(q, k, k, is_causal=True)
 
 
-def _rotary(x: Any) -> Any:
+def _rotary(x: Array) -> Array:
   angles = jnp.arange(x.shape[1])[:, None] * jnp.array([1.0, 0.1])
   a, b = jnp.split(x, 2, axis=-1)
   return jnp.concatenate([a * jnp.cos(angles) - b * jnp.sin(angles), a * jnp.sin(angles) + b * jnp.cos(angles)], -1)
 
 
-def _cross_entropy(logits: Any, labels: Any) -> Any:
+def _cross_entropy(logits: Array, labels: Array) -> Array:
   return -jnp.take_along_axis(nn.log_softmax(logits), labels[:, None], axis=1).mean()
 
 
-def _mixture(x: Any, w: Any) -> Any:
+def _mixture(x: Array, w: Array) -> Array:
   """Returns the two best of four experts, weighted."""
   weights, chosen = lax.top_k(nn.softmax(x @ w), 2)
   return (nn.one_hot(chosen, 4) * weights[..., None]).sum(1)

@@ -5,17 +5,17 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax import random as jr
 
 from graftax.testing.jax_functions.case import SHARED, Case, f32
-
-# `Any` in this module is an array.
+from graftax.testing.pytrees import PyTree
 
 _KEY = np.array([0, 7], np.uint32)
 _LONG_KEY = np.arange(4, dtype=np.uint32)
 
 
-def _drawn(name: str, function: Callable[[Any, Any], Any], **settings: Any) -> Case:
+def _drawn(name: str, function: Callable[[Array, Array], PyTree], **settings: Any) -> Case:
   """Returns a case of `function(key, x)`; the key is an input, as plain words."""
   return Case(name, lambda k, x: function(jr.wrap_key_data(k), x), (_KEY, f32(3, 4)), (None, "b, _"), **settings)
 

@@ -5,26 +5,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from graftax.testing.jax_functions.case import Case, f32
 
-# `Any` in this module is an array.
-
 _X = (f32(2, 4),)
 
 
 def _over_devices(body: Any) -> Any:
-  def run(x: Any) -> Any:
+  def run(x: Array) -> Array:
     mesh = Mesh(np.array(jax.devices()[:2]), ("i",))
     return jax.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(x)
 
   return run
 
 
-def _printed(x: Any) -> Any:
+def _printed(x: Array) -> Array:
   jax.debug.print("{x}", x=x)
   return x * 2
 
