@@ -127,6 +127,7 @@ ROOMS = {
     ],
     "spatial": [
         ":_core",
+        "//xla_call_module",
         "@pypi//jax",
     ],
     "state": [

@@ -58,7 +58,9 @@ def is_stored(equation: JaxprEqn) -> bool:
 
 
 def is_nearly_own(equation: JaxprEqn) -> bool:
-  """Returns whether JAX's derivative of a function with a rule differs from the rule in the direction of 0 only."""
+  """Returns whether a rule is JAX's derivative of the function in another form, or differs for tangents of 0 only."""
+  if equation.primitive.name == _LINEAR_CALL:
+    return bool(equation.params["is_transpose"])
   return lax_extras.keeps_zero_tangents(equation)
 
 

@@ -13,6 +13,7 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import Layout, layout
+from graftax.xla_call_module.lax_extras import Window
 
 __all__ = [
   "Conv2DAttrs",
@@ -101,6 +102,25 @@ class SpatialWindow:
     """Returns the padding as `jax.lax` takes it: by name if it depends on a symbolic size, otherwise in numbers."""
     has_numbers = all(isinstance(n, int) for pair in self.padding for n in pair)
     return self.padding if has_numbers else self.padding_name
+
+  def has_positions(self, space: Sequence[Any]) -> bool:
+    """Returns whether the window has at least one position in an input of the spatial sizes `space`, all numbers."""
+    columns = zip(space, self.size, self.dilations, self.padding, strict=True)
+    return all(
+      all(isinstance(part, int) for part in (n, low, high)) and n + low + high > (size - 1) * dilation
+      for n, size, dilation, (low, high) in columns
+    )
+
+  def over_all_axes(self, axes: Sequence[int], rank: int) -> Window:
+    """Returns the window over all axes of an array of `rank`, of which `axes` are the spatial ones.
+
+    The sizes of the padding must be numbers.
+    """
+    sizes, strides, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
+    for i, axis in enumerate(axes):
+      sizes[axis], strides[axis], dilations[axis] = self.size[i], self.strides[i], self.dilations[i]
+      padding[axis] = self.padding[i]
+    return Window(tuple(sizes), tuple(strides), (1,) * rank, tuple(dilations), tuple(padding))
 
 
 def spatial_window(
@@ -248,7 +268,7 @@ def full_window(
 
 
 def window_views(
-  x: Array, window: SpatialWindow, axes: Sequence[int], fill: Any
+  x: Array, window: SpatialWindow, axes: Sequence[int], fill: Any, *, is_stored: bool = False
 ) -> Iterator[tuple[tuple[int, ...], Array]]:
   """Yields, for each cell of the window, its position and the part of `x` that it sees, one entry per window.
 
@@ -257,6 +277,7 @@ def window_views(
     window: how it slides.
     axes: the dimensions of `x` that it slides over.
     fill: value of the padding cells.
+    is_stored: whether XLA is to store the padded input, so that it is computed once and not once for each view.
 
   Raises:
     InvalidInputError: a size or a stride is not positive.
@@ -277,6 +298,8 @@ def window_views(
   is_open = [not isinstance(padded.shape[axis], int) for axis in axes]
   spare = [(e + s - 2) * o for e, s, o in zip(extents, window.strides, is_open, strict=True)]
   padded = _with_spare_cells(padded, axes, spare, fill)
+  if is_stored:
+    padded = lax.optimization_barrier(padded)
   for cell in itertools.product(*map(range, window.size)):
     starts, limits, steps = [0] * x.ndim, list(padded.shape), [1] * x.ndim
     for i, axis in enumerate(axes):

@@ -6,6 +6,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `closure_conversion`: Turns closed-over values of a function into arguments.
 - `conv_forms`: Forms of convolutions that are faster than XLA's own on a CPU, as a table by shape.
 - `convolutions`: `lax.conv_general_dilated` in the form that is the fastest on each platform.
+- `depthwise`: Depthwise convolutions as sums of shifted inputs, and their derivatives in forms that are as fast.
 - `gather_scatter`: Gather and scatter with HLO's semantics.
 - `int64_pairs`: `Int64Pair`, 64-bit integers as two arrays of 32-bit words.
 - `linear_calls`: Linear functions with a given transpose.
@@ -33,11 +34,10 @@ if TYPE_CHECKING:
     CONV_INPUT_GRADIENT_FORMS,
     ConvForm,
     ConvShapes,
-    accumulation_dtype,
-    depthwise_sum,
     find_conv_form,
   )
   from graftax.xla_call_module.lax_extras.convolutions import conv_general_dilated
+  from graftax.xla_call_module.lax_extras.depthwise import accumulation_dtype, depthwise_conv, depthwise_sum
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
   from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
@@ -81,6 +81,7 @@ __all__ = [
   "call_with_tangents",
   "closed",
   "conv_general_dilated",
+  "depthwise_conv",
   "depthwise_sum",
   "find_conv_form",
   "gather",
@@ -113,8 +114,8 @@ __all__ = [
 # The modules that are fast to import come first.
 _HOMES = (
     "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "conv_forms",
-    "convolutions", "gather_scatter", "closure_conversion",
-    "linear_calls", "tangent_rules", "while_loops", "zero_tangents",
+    "linear_calls", "depthwise", "convolutions", "gather_scatter", "closure_conversion",
+    "tangent_rules", "while_loops", "zero_tangents",
 )  # fmt: skip
 
 

@@ -24,10 +24,7 @@ __all__ = [
   "ConvFunction",
   "ConvForm",
   "ConvShapes",
-  "accumulation_dtype",
-  "depthwise_sum",
   "find_conv_form",
-  "shifted_form",
 ]
 
 
@@ -157,66 +154,6 @@ def find_conv_form(shapes: ConvShapes, forms: Iterable[ConvForm]) -> ConvFunctio
   """
   found = next((form for form in forms if form.fits(shapes)), None)
   return None if found is None else lambda x, kernel: found.compute(x, kernel, shapes)
-
-
-def depthwise_sum(
-  views: Iterable[tuple[tuple[int, ...], Array | np.ndarray]], kernel: Array | np.ndarray, rank: int, channel_axis: int
-) -> Array | None:
-  """Computes a depthwise convolution as a sum of shifted inputs times filter cells.
-
-  XLA:CPU runs a convolution with one group per channel 10 to 30 times slower than this sum.
-
-  Args:
-    views: for each cell of the window, its position and the part of the input that it sees in all windows.
-    kernel: `[*size, channels, multiplier]`, same dtype.
-    rank: number of dimensions of the views.
-    channel_axis: that of them with the channels.
-
-  Returns:
-    The shape of the views, but with `channels * multiplier` channels. Those of one input channel are next to each
-    other. None if the window has no cells.
-  """
-  *size, channels, multiplier = kernel.shape
-  # [channels] or [channels, multiplier], followed by a 1 for each dimension after the channels.
-  trailing = (1,) * (rank - 1 - channel_axis)
-  factors = jnp.asarray(kernel).reshape(*size, channels, *((multiplier,) if multiplier > 1 else ()), *trailing)
-  total: Array | None = None
-  for cell, view in views:
-    term = jnp.asarray(view if multiplier == 1 else jnp.expand_dims(view, channel_axis + 1)) * factors[cell]
-    total = term if total is None else total + term
-  if total is None or multiplier == 1:
-    return total
-  return total.reshape(*total.shape[:channel_axis], channels * multiplier, *total.shape[channel_axis + 2 :])
-
-
-def accumulation_dtype(dtype: np.dtype) -> np.dtype:
-  """Returns the dtype in which `depthwise_sum` adds up: float32 for shorter floating-point types.
-
-  Example:
-    >>> accumulation_dtype(np.dtype("float16")), accumulation_dtype(np.dtype("float64"))
-    (dtype('float32'), dtype('float64'))
-  """
-  return np.dtype(np.float32) if jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4 else dtype
-
-
-def shifted_form(x: Array, kernel: Array, window: Window, channel_axis: int) -> Array:
-  """Computes a depthwise convolution with `depthwise_sum`; all sizes are positive numbers.
-
-  Args:
-    x: the input.
-    kernel: `[*size, channels, multiplier]`, same dtype.
-    window: over all dimensions of `x`.
-    channel_axis: the dimension of `x` with the channels.
-
-  Returns:
-    In the layout and dtype of `x`.
-  """
-  dtype = accumulation_dtype(x.dtype)
-  padded = window.padded(x.astype(dtype), np.zeros((), dtype))
-  views = zip(np.ndindex(kernel.shape[:-2]), (view for (view,) in window.views(padded)), strict=True)
-  total = depthwise_sum(views, kernel.astype(dtype), x.ndim, channel_axis)
-  assert total is not None, "internal: a window without cells"
-  return total.astype(x.dtype)
 
 
 def _are_patches(shapes: ConvShapes) -> bool:

@@ -14,8 +14,8 @@ from graftax.xla_call_module.lax_extras.conv_forms import (
   ConvFunction,
   ConvShapes,
   find_conv_form,
-  shifted_form,
 )
+from graftax.xla_call_module.lax_extras.depthwise import depthwise_conv
 from graftax.xla_call_module.lax_extras.windows import Window
 
 __all__ = ["conv_general_dilated"]
@@ -141,5 +141,8 @@ def _cpu_form(shapes: ConvShapes, layout: _Layout, dtype: np.dtype, precision: A
 
 
 def _depthwise_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction:
-  window, channel_axis, by_channel = layout.window(shapes), layout.x[-1], (*shapes.size, shapes.groups, -1)
-  return lambda lhs, rhs: shifted_form(lhs, rhs.transpose(layout.kernel).reshape(by_channel), window, channel_axis)
+  window, (batch_axis, *_, channel_axis) = layout.window(shapes), layout.x
+  by_channel = (*shapes.size, shapes.groups, -1)
+  return lambda lhs, rhs: depthwise_conv(
+    lhs, rhs.transpose(layout.kernel).reshape(by_channel), window, channel_axis, batch_axis
+  )

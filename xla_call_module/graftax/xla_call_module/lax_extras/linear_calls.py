@@ -16,7 +16,7 @@ from jax.interpreters import ad, batching
 from graftax.xla_call_module import mlir
 from graftax.xla_call_module.lax_extras.arrays import ArrayFunction, replaced
 
-__all__ = ["linear_call", "unmapped"]
+__all__ = ["bilinear_call", "linear_call", "unmapped"]
 
 
 def linear_call(
@@ -25,6 +25,8 @@ def linear_call(
   residuals: Sequence[Array],
   operands: Sequence[Array],
   outputs: Sequence[Any] | None = None,
+  *,
+  is_transpose: bool = False,
 ) -> list[Array]:
   """Returns `forward(*residuals, *operands)`, a list of arrays that is linear in `operands`.
 
@@ -36,6 +38,7 @@ def linear_call(
     operands: floating-point or complex arrays.
     outputs: arrays or specs with the results' shapes and dtypes. If given, `forward` is traced only when forward mode
       needs it, so that it may raise an error which reverse mode never sees.
+    is_transpose: whether `backward` is the transpose of `forward`, only in another form.
 
   Example:
     >>> double = lambda x: linear_call(lambda t: [2 * t], lambda ct: [3 * ct], [], [x])[0]
@@ -52,8 +55,42 @@ def linear_call(
       backward=backward,
       num_args=len(residuals),
       outputs=tuple(_spec(output) for output in outputs),
+      is_transpose=is_transpose,
     )
   )
+
+
+def bilinear_call(
+  forward: ArrayFunction, backward_left: ArrayFunction, backward_right: ArrayFunction, left: Array, right: Array
+) -> Array:
+  """Returns `forward(left, right)`, which is linear in each of its two arguments, with its derivatives in other forms.
+
+  Args:
+    forward: the function. Neither it nor the following ones may close over traced values.
+    backward_left: `backward_left(right, cotangent)` returns the cotangent of `left`.
+    backward_right: `backward_right(left, cotangent)` returns that of `right`.
+    left: a floating-point or complex array.
+    right: likewise.
+
+  Example:
+    >>> product = lambda x, y: bilinear_call(jnp.multiply, jnp.multiply, lambda x, ct: ct / (1 / x), x, y)
+    >>> [float(g) for g in jax.grad(product, (0, 1))(2.0, 3.0)]
+    [3.0, 2.0]
+  """
+
+  def of_right(left: Array, right: Array) -> list[Array]:
+    return linear_call(
+      lambda right, left: [forward(left, right)],
+      lambda right, cotangent: [backward_left(right, cotangent)],
+      [right],
+      [left],
+      is_transpose=True,
+    )
+
+  (result,) = linear_call(
+    of_right, lambda left, cotangent: [backward_right(left, cotangent)], [left], [right], is_transpose=True
+  )
+  return result
 
 
 _Specs = tuple[jax.ShapeDtypeStruct, ...]
@@ -63,14 +100,14 @@ _linear_p.multiple_results = True
 
 
 @_linear_p.def_impl
-def _impl(*operands: Array, forward: ArrayFunction, backward: ArrayFunction, num_args: int, outputs: _Specs) -> Any:
+def _impl(
+  *operands: Array, forward: ArrayFunction, backward: ArrayFunction, num_args: int, outputs: _Specs, is_transpose: bool
+) -> Any:
   return forward(*operands)
 
 
 @_linear_p.def_abstract_eval
-def _abstract(
-  *avals: object, forward: ArrayFunction, backward: ArrayFunction, num_args: int, outputs: _Specs
-) -> list[jax.core.ShapedArray]:
+def _abstract(*avals: object, outputs: _Specs, **params: object) -> list[jax.core.ShapedArray]:
   return [jax.core.ShapedArray(output.shape, output.dtype) for output in outputs]
 
 
@@ -104,13 +141,33 @@ def _along_arguments(
 
 
 def _transpose(
-  cotangents: Sequence[Any], *operands: Array, backward: ArrayFunction, num_args: int, **params: object
+  cotangents: Sequence[Any],
+  *operands: Array,
+  forward: ArrayFunction,
+  backward: ArrayFunction,
+  num_args: int,
+  **params: object,
 ) -> list[Array | None]:
   given: list[Array] = [ad.instantiate_zeros(ct) for ct in cotangents]
+  if any(ad.is_undefined_primal(x) for x in operands[:num_args]):
+    return _transpose_along_arguments(forward, given, operands)
   results: Sequence[Array] = backward(*operands[:num_args], *given)
   undefined: list[bool] = [ad.is_undefined_primal(x) for x in operands[num_args:]]
   moving = [result if wanted else None for result, wanted in zip(results, undefined, strict=True)]
   return [*[None] * num_args, *moving]
+
+
+def _transpose_along_arguments(
+  forward: ArrayFunction, cotangents: Sequence[Array], operands: Sequence[Any]
+) -> list[Array | None]:
+  """Transposes a function that is linear in arguments on which the linear map depends, so in these alone."""
+  positions = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
+
+  def run(*moving: Array) -> Any:
+    return forward(*replaced(operands, positions, moving))
+
+  moved = iter(jax.linear_transpose(run, *(operands[i].aval for i in positions))(list(cotangents)))
+  return [next(moved) if i in positions else None for i in range(len(operands))]
 
 
 class _Mapped:
@@ -142,6 +199,7 @@ def _batch(
   backward: ArrayFunction,
   num_args: int,
   outputs: _Specs,
+  is_transpose: bool,
 ) -> tuple[list[Array], list[int]]:
   size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
   moved: list[Array] = []
@@ -162,6 +220,7 @@ def _batch(
     backward=_Mapped(backward, [*axes[:num_args], *[0] * len(outputs)]),
     num_args=num_args,
     outputs=tuple(jax.ShapeDtypeStruct((size, *output.shape), output.dtype) for output in outputs),
+    is_transpose=is_transpose,
   )
   return results, [0] * len(results)
 

@@ -71,10 +71,16 @@ def conv2d(x: Array, kernel: Array, strides: tuple[int, int] = (1, 1), padding: 
 
 
 def shifted(
-  x: Array, window: tuple[int, ...], strides: tuple[int, int], padding: tuple[tuple[int, int], ...]
+  x: Array,
+  window: tuple[int, ...],
+  strides: tuple[int, int],
+  padding: tuple[tuple[int, int], ...],
+  store: bool = False,
 ) -> Iterator[Array]:
   """Yields what each cell of a window sees in images, for all its positions."""
   x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+  if store:  # or XLA computes the images again for some of the cells
+    x = lax.optimization_barrier(x)
   batch, height, width, channels = x.shape
   rows = (height - window[0]) // strides[0] * strides[0] + 1
   columns = (width - window[1]) // strides[1] * strides[1] + 1
@@ -140,7 +146,7 @@ def depthwise_conv(x: Array, kernel: Array, strides: tuple[int, int], padding: t
 
   def added() -> Array:
     filters = kernel.reshape(*kernel.shape[:2], -1)
-    inputs = shifted(x, kernel.shape[:2], strides, padding)
+    inputs = shifted(x, kernel.shape[:2], strides, padding, store=True)
     terms = (pixels * filters[cell] for pixels, cell in zip(inputs, np.ndindex(*kernel.shape[:2]), strict=True))
     return sum(terms, next(terms))
 

@@ -1,5 +1,7 @@
 """Each call of the table is found in the program that JAX makes of it, and in TensorFlow's forms of it."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -169,7 +171,12 @@ def test_depthwise_convolutions_keep_their_form_for_cpus_in_a_function(step, pad
   cotangents = jnp.ones_like(got)
   wanted = jax.vjp(fn, parameters, images)[1](cotangents)
   found = jax.vjp(written, source.parameters(parameters), images)[1](cotangents)
-  jax.tree.map(np.testing.assert_array_equal, found, (source.parameters(wanted[0]), wanted[1]))
+  # Gradients of the converted function are computed in another form.
+  jax.tree.map(
+    functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4),
+    found,
+    (source.parameters(wanted[0]), wanted[1]),
+  )
 
 
 def test_a_depthwise_convolution_in_another_form_stays_a_choice_between_platforms():

@@ -121,7 +121,7 @@ def call_with_tangents(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor
   return _run(b, jaxpr, operands)
 
 
-@rule("graftax_linear_call", ignores=("backward", "num_args", "outputs"), folds=False)
+@rule("graftax_linear_call", ignores=("backward", "num_args", "outputs", "is_transpose"), folds=False)
 def linear_call(b: Builder, *operands: Tensor, forward: Any) -> list[Tensor]:
   """Returns the results of a linear function with a given transpose."""
   specs = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]
