@@ -133,6 +133,7 @@ ROOMS = {
     "state": [
         ":_core",
         ":array",
+        ":int64_pairs",
         "@pypi//jax",
         "@pypi//numpy",
     ],

@@ -62,7 +62,8 @@ class DispatchInt64Pairs:
       has_pairs = any(isinstance(value, Int64Pair) for value in inputs)
       if jax.config.jax_enable_x64:
         return run(context, [to_jax_array(value) for value in inputs] if has_pairs else inputs)
-      if not has_pairs and (run_on_pairs is None or not _needs_pairs(inputs, self.needs_all_bits)):
+      moves_wide = not has_pairs and run_on_pairs is None and _moves_wide_integers(inputs, self.data_positions)
+      if not has_pairs and not moves_wide and (run_on_pairs is None or not _needs_pairs(inputs, self.needs_all_bits)):
         return run(context, inputs)
       if run_on_pairs is not None:
         return run_on_pairs(context, inputs)
@@ -116,13 +117,23 @@ def _needs_pairs(inputs: Sequence[Value], all_bits: bool) -> bool:
   return all_bits or not all(fits_jax_dtype(value) for value in inputs if is_known(value))
 
 
+def _moves_wide_integers(inputs: Sequence[Value], positions: frozenset[int]) -> bool:
+  """Returns whether known integers beyond 32 bits are rearranged by what is traced, such as a gather of a constant."""
+  moved = [inputs[position] for position in positions]
+  return (
+    not all(map(fits_jax_dtype, moved))
+    and not all(map(is_known, inputs))
+    and all(np.issubdtype(value.dtype, np.integer) for value in moved)
+  )
+
+
 def _is_elsewhere(inputs: Sequence[Value], positions: frozenset[int]) -> bool:
   return any(isinstance(value, Int64Pair) and i not in positions for i, value in enumerate(inputs))
 
 
 def _run_per_half(run: Run, context: Context, inputs: Sequence[Value], positions: frozenset[int]) -> tuple[Value, ...]:
   order = sorted(positions)
-  dtype: np.dtype = next(value.dtype for value in inputs if isinstance(value, Int64Pair))
+  dtype: np.dtype = next(inputs[i].dtype for i in order if not fits_jax_dtype(inputs[i]))
 
   def run_on_half(*halves: Value) -> tuple[Value, ...]:
     replaced = list(inputs)

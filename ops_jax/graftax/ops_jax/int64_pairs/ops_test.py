@@ -135,6 +135,24 @@ def test_a_constant_beyond_32_bits_is_exact_beside_a_traced_value():
   np.testing.assert_array_equal(np.asarray(result), case.oracle(case.inputs)[0].numpy())
 
 
+@pytest.mark.parametrize(
+  ("op", "inputs", "traced"),
+  [
+    ("GatherV2", [_SIGNED, np.array([5, 0, 9], np.int32), np.int32(0)], 1),
+    ("SelectV2", [np.array([True, False]), np.array(2**40), np.array(-(2**35))], 0),
+    ("ConcatV2", [[np.array([1, 2]), np.array([2**40])], np.int32(0)], 0),
+  ],
+)
+def test_a_constant_beyond_32_bits_is_rearranged_by_what_is_traced(op, inputs, traced):
+  case = raw_op(op, inputs)
+
+  def run(value):
+    return case.kernel.run(NodeContext(), [value if i == traced else x for i, x in enumerate(case.inputs)])[0]
+
+  with jax.enable_x64(False):
+    np.testing.assert_array_equal(np.asarray(jax.jit(run)(case.inputs[traced])), case.oracle(case.inputs)[0].numpy())
+
+
 def test_an_op_without_an_exact_form_raises():
   case = raw_op("Cumsum", [_SIGNED, np.int32(0)])
   with jax.enable_x64(False), pytest.raises(UnsupportedError, match=r"Cumsum node 'op_under_test'.*jax_enable_x64"):

@@ -9,7 +9,8 @@ from graftax.ops_jax._core.context import ResourceHandle
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array
+from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.int64_pairs.pairs import fits_jax_dtype, map_halves
 
 __all__ = ["LookupTable", "lookup_table_export", "lookup_table_find", "lookup_table_size"]
 
@@ -43,7 +44,7 @@ class LookupTable(ResourceHandle):
 
 
 @register("LookupTableFind", "LookupTableFindV2", ignores=("Tin", "Tout"))
-def lookup_table_find(table_handle: LookupTable, keys: Array, default_value: Array) -> Array:
+def lookup_table_find(table_handle: LookupTable, keys: Array, default_value: Array) -> Value:
   """Looks up the value of each key.
 
   Source op: `tf.raw_ops.LookupTableFindV2`.
@@ -54,24 +55,32 @@ def lookup_table_find(table_handle: LookupTable, keys: Array, default_value: Arr
     default_value: `value_shape`, or `[*batch, *value_shape]`; for keys that the table does not have.
 
   Returns:
-    `[*batch, *value_shape]`, of the dtype of the table's values.
+    `[*batch, *value_shape]`, of the dtype of the table's values; an `Int64Pair` if some value has more than 32 bits
+    while 64-bit types are switched off.
 
   Differs from TF: while 64-bit types are switched off, keys of more than 32 bits are never found.
   """
   table_keys, table_values = _reachable(table_handle)
   key_rank = table_keys.ndim - 1
   batch = jnp.shape(keys)[: jnp.ndim(keys) - key_rank]
-  values = jnp.asarray(table_values)
-  default = jnp.broadcast_to(jnp.asarray(default_value, values.dtype), (*batch, *values.shape[1:]))
   if not len(table_keys):
-    return default
+    shape = (*batch, *table_values.shape[1:])
+    return jnp.broadcast_to(jnp.asarray(default_value, canonical_dtype(table_values.dtype)), shape)
   keys = jnp.asarray(keys)
   if key_rank:
     index, found = _find_rows(table_keys.reshape(len(table_keys), -1), keys.reshape(*batch, -1))
   else:
     index = jnp.minimum(jnp.searchsorted(jnp.asarray(table_keys), keys), len(table_keys) - 1)
     found = jnp.asarray(table_keys)[index] == keys
-  return jnp.where(found.reshape(*batch, *[1] * (values.ndim - 1)), values[index], default)
+  found = found.reshape(*batch, *[1] * (table_values.ndim - 1))
+
+  def chosen(values: Value, default: Value) -> Array:
+    values = jnp.asarray(values)
+    return jnp.where(found, values[index], jnp.asarray(default, values.dtype))
+
+  if fits_jax_dtype(table_values) and fits_jax_dtype(default_value):
+    return chosen(table_values, default_value)
+  return map_halves(chosen, [table_values, default_value], table_values.dtype)
 
 
 @register("LookupTableSize", "LookupTableSizeV2")

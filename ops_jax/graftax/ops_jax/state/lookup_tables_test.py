@@ -41,6 +41,16 @@ def test_wide_keys_are_found_with_64_bits_and_never_taken_for_narrow_ones():
     assert lookup_table_find(table, jnp.array(2**32 + 5), np.int64(0)) == 1
 
 
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit])
+def test_wide_values_and_defaults_keep_all_bits(transform):
+  table = LookupTable("t", keys=np.array([7, 8]), values=np.array([2**40 + 1, -3]))
+  found = transform(lambda k: lookup_table_find(table, k, np.int64(0)))(jnp.array([8, 7, 9]))
+  np.testing.assert_array_equal(np.asarray(found), [-3, 2**40 + 1, 0])
+  narrow = LookupTable("t", keys=np.array([7, 8]), values=np.array([1, 2]))
+  found = transform(lambda k: lookup_table_find(narrow, k, np.int64(-(2**35))))(jnp.array([8, 9]))
+  np.testing.assert_array_equal(np.asarray(found), [2, -(2**35)])
+
+
 def test_size_and_contents_are_known():
   assert lookup_table_size(TABLE) == 3
   keys, values = lookup_table_export(TABLE)
