@@ -160,7 +160,8 @@ def _consts(value: Any) -> Iterator[Any]:
 
 
 def _digest(const: Any) -> str:
-  if hasattr(const, "dtype") and jnp.issubdtype(const.dtype, jax.dtypes.extended):
+  is_extended = hasattr(const, "dtype") and jnp.issubdtype(const.dtype, jax.dtypes.extended)
+  if is_extended or isinstance(const, jax.core.Tracer):  # neither has values to read
     return str(id(const))
   return hashlib.sha256(np.asarray(const).tobytes()).hexdigest()
 
