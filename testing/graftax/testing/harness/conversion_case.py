@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.typing import DTypeLike
 
-from graftax.testing._tensorflow import TensorFlow, TfFunction
+from graftax.testing._tensorflow import TensorFlow, TfFunction, import_tensorflow
 from graftax.testing.pytrees import PyTree
 
 __all__ = ["CHECKS", "SMOOTH", "Collector", "ConversionCase", "integers", "normal", "uniform"]
@@ -122,7 +121,7 @@ class Collector:
       is_program = len(inspect.signature(function).parameters) > 1
 
       def build() -> TfFunction:
-        tf = importlib.import_module("tensorflow")
+        tf = import_tensorflow()
         return self._traced(tf, function, inputs) if is_program else function(tf)
 
       own = tuple(check for check in checks if check not in without)
