@@ -1,7 +1,7 @@
 """Depthwise convolutions as sums of shifted inputs, and their derivatives in forms that are as fast.
 
 XLA:CPU runs a convolution with one group per channel 10 to 30 times slower than this sum, and the derivatives that JAX
-makes of the sum up to 28 times slower than those of this module. The measurements are in "Depthwise convolutions" of
+makes of the sum up to 7 times slower than those of this module. The measurements are in "Depthwise convolutions" of
 docs/measurements-2026-11-27.md.
 """
 
