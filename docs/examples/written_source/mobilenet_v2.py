@@ -13,9 +13,11 @@ def conv2d(x, kernel, strides=(1, 1), padding="SAME"):
     )
 
 
-def shifted(x, window, strides, padding):
+def shifted(x, window, strides, padding, store=False):
     """Yields what each cell of a window sees in images, for all its positions."""
     x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+    if store:
+        x = lax.optimization_barrier(x)
     batch, height, width, channels = x.shape
     rows = (height - window[0]) // strides[0] * strides[0] + 1
     columns = (width - window[1]) // strides[1] * strides[1] + 1
@@ -30,7 +32,7 @@ def depthwise_conv(x, kernel, strides, padding):
 
     def added():
         filters = kernel.reshape(*kernel.shape[:2], -1)
-        inputs = shifted(x, kernel.shape[:2], strides, padding)
+        inputs = shifted(x, kernel.shape[:2], strides, padding, store=True)
         terms = (
             pixels * filters[cell]
             for pixels, cell in zip(inputs, np.ndindex(*kernel.shape[:2]), strict=True)
