@@ -10,8 +10,7 @@ import io
 import os
 import sys
 import zipfile
-
-from graftax.savedmodel_io.keras_files.h5_file import Group
+from typing import Any
 
 _MEMBER = "model.weights.h5"
 _MOST_OBJECTS = 1 << 18
@@ -43,7 +42,7 @@ def main() -> None:
       _walk(file)
 
 
-def _walk(file: Group) -> None:
+def _walk(file: Any) -> None:  # h5py ships no type information
   """Reads links, attributes and layouts of all objects once, and the values that are stored in chunks."""
   queue = [file]
   seen = set()
