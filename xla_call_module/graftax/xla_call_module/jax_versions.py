@@ -21,6 +21,7 @@ __all__ = [
   "parsed_artifact",
   "portable_artifact",
   "scan_operand_counts",
+  "varies_over_mesh",
 ]
 
 
@@ -125,3 +126,12 @@ def parsed_artifact(found: Any, parse: Callable[[Any], Any]) -> Any:
   Until jax>=0.10.2: the binding returns the module as bytecode or text.
   """
   return parse(found) if isinstance(found, bytes | str) else found
+
+
+def varies_over_mesh(x: Any) -> bool:
+  """Returns whether an array may differ between devices, in a `jax.shard_map` that checks it.
+
+  Until jax>=0.12: the type of an array has the names of these axes in `vma`.
+  """
+  aval: Any = jax.typeof(x)
+  return bool(aval.manual_axis_type.varying if hasattr(aval, "manual_axis_type") else aval.vma)

@@ -11,7 +11,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import Layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, SpatialWindow, layout_and_window, window_views
-from graftax.xla_call_module.lax_extras import accumulation_dtype, depthwise_conv, depthwise_sum
+from graftax.xla_call_module.lax_extras import ConvShapes, accumulation_dtype, depthwise_conv, depthwise_sum
 
 __all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shifted_form"]
 
@@ -35,10 +35,13 @@ def shifted_form(x: Array, kernel: Array, window: SpatialWindow, place: Layout) 
   """Computes a depthwise convolution as a sum of shifted inputs times filter cells; see `depthwise_convolve`."""
   if not kernel.size:
     raise InvalidInputError(f"depthwise convolution: the filter of shape {kernel.shape} is empty.")
-  if window.has_positions(place.spatial(x.shape)) and all(isinstance(n, int) and n > 0 for n in x.shape):
-    return depthwise_conv(
-      jnp.asarray(x), jnp.asarray(kernel), window.over_all_axes(place.spatial_axes, x.ndim), place.channel_axis
-    )
+  window.check()
+  by_group = (*window.size, 1, kernel.shape[-2] * kernel.shape[-1])
+  groups = x.shape[place.channel_axis]
+  last = (*(x.shape[axis] for axis in (0, *place.spatial_axes)), groups)
+  if ConvShapes.of(last, by_group, window.strides, window.dilations, window.padding, groups) is not None:
+    over_all_axes = window.over_all_axes(place.spatial_axes, x.ndim)
+    return depthwise_conv(jnp.asarray(x), jnp.asarray(kernel), over_all_axes, place.channel_axis)
   dtype = accumulation_dtype(x.dtype)
   views = window_views(x.astype(dtype), window, place.spatial_axes, 0, is_stored=True)
   total = depthwise_sum(views, kernel.astype(dtype), place.rank, place.channel_axis)

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax.nn.depthwise import depthwise_conv2d_native, depthwise_convolve, grouped_form, shifted_form
 from graftax.ops_jax.spatial.layouts import layout
 from graftax.ops_jax.spatial.windows import spatial_window
@@ -65,6 +66,16 @@ def test_a_filter_for_other_channels_raises():
   check_raw_op_rejects(
     "DepthwiseConv2dNative", [_normal((1, 5, 5, 3)), _normal((3, 3, 2, 1))], attrs, match="(3, 3, 2, 1)"
   )
+
+
+@pytest.mark.parametrize(
+  ("size", "stride", "error"), [((300, 300), 1, UnsupportedAttrError), ((3, 3), 0, InvalidInputError)]
+)
+def test_windows_that_no_program_has_room_for_raise(size, stride, error):
+  with pytest.raises(error, match="expected at"):
+    depthwise_conv2d_native(
+      jnp.ones((1, 400, 400, 2)), jnp.ones((*size, 2, 1)), strides=(1, stride, stride, 1), padding="VALID"
+    )
 
 
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])

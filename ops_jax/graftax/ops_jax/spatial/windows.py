@@ -103,13 +103,17 @@ class SpatialWindow:
     has_numbers = all(isinstance(n, int) for pair in self.padding for n in pair)
     return self.padding if has_numbers else self.padding_name
 
-  def has_positions(self, space: Sequence[Any]) -> bool:
-    """Returns whether the window has at least one position in an input of the spatial sizes `space`, all numbers."""
-    columns = zip(space, self.size, self.dilations, self.padding, strict=True)
-    return all(
-      all(isinstance(part, int) for part in (n, low, high)) and n + low + high > (size - 1) * dilation
-      for n, size, dilation, (low, high) in columns
-    )
+  def check(self) -> None:
+    """Raises an error if a program cannot have an operation for each cell of the window.
+
+    Raises:
+      InvalidInputError: a size or a stride is not positive.
+      UnsupportedAttrError: there are too many cells.
+    """
+    if min((*self.size, *self.strides), default=1) < 1:
+      raise InvalidInputError(f"a window of size {self.size!r} with strides {self.strides!r}; expected at least 1.")
+    if math.prod(self.size) > _MOST_CELLS:
+      raise UnsupportedAttrError(f"a window of size {self.size!r}; expected at most {_MOST_CELLS} cells.")
 
   def over_all_axes(self, axes: Sequence[int], rank: int) -> Window:
     """Returns the window over all axes of an array of `rank`, of which `axes` are the spatial ones.
@@ -283,10 +287,7 @@ def window_views(
     InvalidInputError: a size or a stride is not positive.
     UnsupportedAttrError: the window has more cells than a program can have operations.
   """
-  if min((*window.size, *window.strides), default=1) < 1:
-    raise InvalidInputError(f"a window of size {window.size!r} with strides {window.strides!r}; expected at least 1.")
-  if math.prod(window.size) > _MOST_CELLS:
-    raise UnsupportedAttrError(f"a window of size {window.size!r}; expected at most {_MOST_CELLS} cells.")
+  window.check()
   fill = jnp.asarray(fill, x.dtype)
   padded = _padded(x, window, axes, fill)
   extents = [(size - 1) * dilation + 1 for size, dilation in zip(window.size, window.dilations, strict=True)]

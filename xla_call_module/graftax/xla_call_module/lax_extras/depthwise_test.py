@@ -166,3 +166,19 @@ def test_derivatives_in_a_loop_of_rows_do_not_grow_with_the_input():
 
   small, large = map(size_of_gradient, (8, 512))
   assert large < 1.1 * small
+
+
+def test_what_differs_between_devices_is_convolved_like_the_rest():
+  x, kernel, *functions = _functions("same")
+  mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+  data, same = jax.P("data"), jax.P()
+
+  def run(function):
+    def loss(x, kernel):
+      return lax.psum(jnp.sum(function(x, kernel) ** 3), "data")
+
+    split = jax.shard_map(function, mesh=mesh, in_specs=(data, same), out_specs=data)
+    total = jax.shard_map(loss, mesh=mesh, in_specs=(data, same), out_specs=same)
+    return jax.jit(split)(x, kernel), jax.jit(jax.grad(total, (0, 1)))(x, kernel)
+
+  _assert_close(*map(run, functions))

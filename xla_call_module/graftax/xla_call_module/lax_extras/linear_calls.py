@@ -160,7 +160,10 @@ def _transpose(
 def _transpose_along_arguments(
   forward: ArrayFunction, cotangents: Sequence[Array], operands: Sequence[Any]
 ) -> list[Array | None]:
-  """Transposes a function that is linear in arguments on which the linear map depends, so in these alone."""
+  """Transposes a function that is linear in arguments on which the linear map depends, so in these alone.
+
+  As in forward mode, this is the derivative of `forward`; `backward` says nothing of these arguments.
+  """
   positions = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
 
   def run(*moving: Array) -> Any:
