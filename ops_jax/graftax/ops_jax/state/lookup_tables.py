@@ -65,7 +65,9 @@ def lookup_table_find(table_handle: LookupTable, keys: Array, default_value: Arr
   batch = jnp.shape(keys)[: jnp.ndim(keys) - key_rank]
   if not len(table_keys):
     shape = (*batch, *table_values.shape[1:])
-    return jnp.broadcast_to(jnp.asarray(default_value, canonical_dtype(table_values.dtype)), shape)
+    if fits_jax_dtype(default_value):
+      return jnp.broadcast_to(jnp.asarray(default_value, canonical_dtype(table_values.dtype)), shape)
+    return map_halves(lambda half: jnp.broadcast_to(jnp.asarray(half), shape), [default_value], table_values.dtype)
   keys = jnp.asarray(keys)
   if key_rank:
     index, found = _find_rows(table_keys.reshape(len(table_keys), -1), keys.reshape(*batch, -1))

@@ -51,6 +51,13 @@ def test_wide_values_and_defaults_keep_all_bits(transform):
   np.testing.assert_array_equal(np.asarray(found), [2, -(2**35)])
 
 
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit])
+def test_a_wide_default_keeps_all_bits_if_no_key_can_be_found(transform):
+  table = LookupTable("t", keys=np.array([2**40, 2**41]), values=np.array([1, 2]))
+  found = transform(lambda keys: lookup_table_find(table, keys, np.int64(2**45 + 2**11)))(jnp.array([0, 3]))
+  np.testing.assert_array_equal(np.asarray(found), [2**45 + 2**11] * 2)
+
+
 def test_size_and_contents_are_known():
   assert lookup_table_size(TABLE) == 3
   keys, values = lookup_table_export(TABLE)
