@@ -290,6 +290,16 @@ def test_formats_with_other_characters_are_invalid():
     string_format([as_strings(_TEXT[0])], template=b"%s %s")
 
 
+def test_format_counts_what_it_shows():
+  few = Budget(Limits(text_bytes=1 << 12))
+  many = np.zeros((1 << 20,), np.float32)
+  assert string_format([many], budget=few) == b"[0 0 0 ... 0 0 0]"
+  for value in (many, np.zeros((1 << 31, 0), np.float32), as_strings(b"\x01" * 3000)):
+    with pytest.raises(LimitExceededError, match="StringFormat"):
+      string_format([value], summarize=-1, budget=few)
+  assert string_format([np.zeros((1 << 31, 0), np.float32)], budget=few).item().count(b"[]") == 6
+
+
 def test_calls_outside_of_programs_do_not_add_up():
   text = np.array([b"a" * (1 << 20)], object)
   for _ in range(20):

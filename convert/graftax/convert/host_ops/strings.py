@@ -458,6 +458,16 @@ def _grams(
     yield separator.join(padded[start : start + width])
 
 
+def _longest_text(value: np.ndarray, summarize: int) -> int:
+  """Returns how long the text of an array can be in which `summarize` elements at each end of an axis are shown."""
+  rows, length = 1, 0
+  for size in np.shape(value):
+    rows *= min(size, 2 * summarize + 1) if summarize >= 0 else size
+    length += rows * (2 * np.ndim(value) + 5)  # brackets, line breaks and spaces, or "..."
+  # An element that is a number takes 24 characters at most, and a character of a string 4, between quotation marks.
+  return length + (4 * num_bytes(value) + 2 * rows if value.dtype == object else 24 * rows)
+
+
 @host_op("StringFormat", ignores=("T",))
 def string_format(
   inputs: list[np.ndarray],
@@ -478,9 +488,7 @@ def string_format(
     raise InvalidInputError(f"StringFormat: {num_placeholders} placeholders for {len(inputs)} values in {template!r}.")
   if not inputs:
     return as_strings(template)
-  # An element that is a number takes 24 characters at most.
-  size = sum(num_bytes(value) if value.dtype == object else 24 * np.size(value) for value in inputs)
-  budget.check_text(len(template) + size, "StringFormat")
+  budget.check_text(len(template) + sum(_longest_text(value, summarize) for value in inputs), "StringFormat")
   formatted = lowering("StringFormat")
   assert formatted is not None, "internal: StringFormat has no lowering"
   texts = (text.decode(errors="surrogateescape") for text in (template, placeholder))

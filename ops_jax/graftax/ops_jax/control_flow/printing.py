@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -141,7 +142,7 @@ def _format(array: np.ndarray, summarize: int) -> str:
 
 def _format_dimension(array: np.ndarray, summarize: int, depth: int) -> str:
   size = array.shape[0]
-  shown: list[int | None] = list(range(size))
+  shown: Sequence[int | None] = range(size)
   if 0 <= summarize and size > 2 * summarize:
     shown = [*range(summarize), None, *range(size - summarize, size)]
   if array.ndim == 1:
