@@ -204,6 +204,38 @@ _RUN_ELSEWHERE = (
 )
 
 
+# These start where graftax is not on the search path: in isolated processes, or in other environments.
+_WITHOUT_GRAFTAX = (
+  "savedmodel_io/graftax/savedmodel_io/keras_files/h5_probe.py",
+  "xla_call_module/graftax/xla_call_module/mlir/subprocess_worker.py",
+  "testing/graftax/testing/consumers/_results.py",
+  "testing/graftax/testing/consumers/run_*.py",
+  "testing/graftax/testing/jax_libraries/run_in_tensorflow.py",
+  "testing/graftax/testing/rewritten_models/*_models.py",
+  "testing/graftax/testing/written_models/run_written.py",
+  "tools/graftax/tools/benchmarks/runtimes/contestants.py",
+  "tools/graftax/tools/benchmarks/runtimes/worker.py",
+)
+
+
+def _imports_at_start(path: Path) -> set[str]:
+  """Returns the modules that a file imports when it is imported, without those that its functions import."""
+  body = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
+  whole = [node for node in body if not isinstance(node, ast.FunctionDef | ast.ClassDef)]
+  nodes = [node for part in whole for node in ast.walk(part)]
+  return {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
+    node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)
+  }
+
+
+@pytest.mark.parametrize("pattern", _WITHOUT_GRAFTAX)
+def test_scripts_that_run_elsewhere_import_nothing_of_graftax(pattern):
+  paths = sorted(ROOT.glob(pattern))
+  assert paths
+  found = {path.name: {name for name in _imports_at_start(path) if name.startswith("graftax")} for path in paths}
+  assert found == {path.name: set() for path in paths}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_third_party_imports_are_declared(package):
   distributions = packages_distributions()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from graftax.savedmodel_io.errors import DamagedWeightsError
+from graftax.savedmodel_io.errors import DamagedWeightsError, WeightsError
 
 __all__ = ["check_in_helper"]
 
@@ -25,6 +25,7 @@ def check_in_helper(path: str) -> None:
 
   Raises:
     DamagedWeightsError: the library crashes, reports damage, or does not finish.
+    WeightsError: the process cannot start to read.
   """
   # -I keeps the working directory, which may be that of the file, off the search path.
   script = str(Path(__file__).with_name("h5_probe.py"))
@@ -40,5 +41,8 @@ def check_in_helper(path: str) -> None:
     raise endless
   if done.returncode:
     lines = done.stderr.decode(errors="replace").strip().splitlines()
+    if not done.stdout.startswith(b"ready"):
+      reason = lines[-1] if lines else f"exit status {done.returncode}"
+      raise WeightsError(f"{path}: the helper process that reads HDF5 files does not start: {reason}")
     problem = lines[-1] if done.returncode > 0 and lines else "the HDF5 library crashes"
     raise DamagedWeightsError(f"{path}: damaged, or not an HDF5 file: {problem}")

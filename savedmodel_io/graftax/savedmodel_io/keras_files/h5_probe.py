@@ -2,7 +2,8 @@
 
     python -I h5_probe.py FILE PROCESSOR_SECONDS SEARCH_PATH...
 
-Imports nothing of graftax, so that it starts quickly.
+Imports nothing of graftax, so that it starts quickly, and where only the search path above is known. Prints "ready"
+when it starts to read, so that a missing library is not taken for a damaged file.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
   import h5py
 
+  print("ready", flush=True)
   with contextlib.suppress(ImportError, ValueError, OSError):
     import resource  # not on every system
 

@@ -42,6 +42,17 @@ def _legacy(file, weights=(b"dense/kernel:0",), layers=(b"dense",)) -> None:
   file["dense/dense/kernel:0"] = _VALUES
 
 
+def test_a_helper_that_does_not_start_says_nothing_of_the_file(tmp_path, monkeypatch):
+  (tmp_path / "a.h5").write_bytes(_h5(_good))
+  (tmp_path / "h5_probe.py").write_text("import no_such_module")
+  monkeypatch.setattr(guard, "__file__", str(tmp_path / "guard.py"))
+  with pytest.raises(
+    WeightsError, match=r"a.h5: the helper .* does not start: .*No module named 'no_such_module'"
+  ) as found:
+    read_weights(tmp_path / "a.h5")
+  assert not isinstance(found.value, DamagedWeightsError)
+
+
 def test_without_h5py_the_error_says_what_to_install(tmp_path, monkeypatch):
   (tmp_path / "a.h5").write_bytes(_h5(_good))
   monkeypatch.setitem(sys.modules, "h5py", None)
