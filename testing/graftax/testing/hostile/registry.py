@@ -104,10 +104,16 @@ def register_functions(kind: str, module: ModuleType) -> None:
   """
   others = {"attempt_of", *getattr(module, "__all__", ())}
   for name, function in vars(module).items():
-    if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
-      if list(inspect.signature(function).parameters) == ["draw", "box"]:
+    if inspect.isfunction(function) and function.__module__ == module.__name__:
+      is_whole = list(inspect.signature(function).parameters) == ["draw", "box"]
+      is_other = name.startswith("_") or name in others
+      if function in _SETTINGS and (is_whole or is_other):
+        raise ValueError(f"{module.__name__}.{name} is `attempted`, but no argument of `attempt_of`.")
+      if is_other:
+        continue
+      if is_whole:
         _add(kind, name, function)
-      elif name not in others:
+      else:
         _add(kind, name, functools.partial(module.attempt_of, function, **_SETTINGS.get(function, {})))
 
 

@@ -1,7 +1,5 @@
 """Each call of the table is found in the program that JAX makes of it, and in TensorFlow's forms of it."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -171,12 +169,9 @@ def test_depthwise_convolutions_keep_their_form_for_cpus_in_a_function(step, pad
   cotangents = jnp.ones_like(got)
   wanted = jax.vjp(fn, parameters, images)[1](cotangents)
   found = jax.vjp(written, source.parameters(parameters), images)[1](cotangents)
-  # Gradients of the converted function are computed in another form.
-  jax.tree.map(
-    functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4),
-    found,
-    (source.parameters(wanted[0]), wanted[1]),
-  )
+  # Gradients of the converted function are computed in another form, so they differ in the last bits.
+  for a, b in zip(jax.tree.leaves(found), jax.tree.leaves((source.parameters(wanted[0]), wanted[1])), strict=True):
+    np.testing.assert_allclose(a, b, rtol=0, atol=2e-6 * float(jnp.max(jnp.abs(b))))
 
 
 def test_a_depthwise_convolution_in_another_form_stays_a_choice_between_platforms():
