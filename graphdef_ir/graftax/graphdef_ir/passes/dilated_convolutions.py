@@ -211,7 +211,7 @@ _LARGEST_NUMBER = 2**31 - 1
 def _fit(
   numbers: list[np.ndarray | None], num_space: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]] | None:
-  """Returns dilations and padding for `[block, paddings, block, crops]`; None if they are no dilation."""
+  """Returns dilations and padding for `[block, paddings, block, crops]`, or None if no dilations do the same."""
   known = [number for number in numbers if number is not None]
   if len(known) != 4:
     return None

@@ -112,13 +112,7 @@ class _Depthwise:
 
   def result(self, x: Array, kernel: Array) -> Array:
     """Returns the convolution."""
-    return bilinear_call(
-      self.compute_result,
-      lambda kernel, ct: self.input_gradient(kernel, ct),
-      lambda x, ct: self.kernel_gradient(x, ct),
-      x,
-      kernel,
-    )
+    return bilinear_call(self.compute_result, self.input_gradient, self.kernel_gradient, x, kernel)
 
   def input_gradient(self, kernel: Array, ct: Array) -> Array:
     """Returns the cotangent of the input for that of the result."""
@@ -135,7 +129,7 @@ class _Depthwise:
     return bilinear_call(
       self.compute_kernel_gradient,
       lambda ct, kernel: self.input_gradient(kernel, ct),
-      lambda x, kernel: self.result(x, kernel),
+      self.result,
       x,
       ct,
     )
