@@ -112,7 +112,9 @@ class _Depthwise:
 
   def result(self, x: Array, kernel: Array) -> Array:
     """Returns the convolution."""
-    return bilinear_call(self.compute_result, self.input_gradient, self.kernel_gradient, x, kernel)
+    return bilinear_call(
+      self.compute_result, self.input_gradient, self.kernel_gradient, x, kernel, self._result_shape()
+    )
 
   def input_gradient(self, kernel: Array, ct: Array) -> Array:
     """Returns the cotangent of the input for that of the result."""
@@ -122,6 +124,7 @@ class _Depthwise:
       lambda kernel, x: self.result(x, kernel),
       kernel,
       ct,
+      self.x_shape,
     )
 
   def kernel_gradient(self, x: Array, ct: Array) -> Array:
@@ -132,6 +135,7 @@ class _Depthwise:
       self.result,
       x,
       ct,
+      self.kernel_shape,
     )
 
   def compute_result(self, x: Array, kernel: Array) -> Array:
@@ -165,6 +169,14 @@ class _Depthwise:
     rows = _Rows.of(self.window, self.space)
     parts = [rows.summed(padded.transpose(order), part.transpose(order)) for part in self._by_multiplier(ct)]
     return jnp.stack(parts, -1).reshape(self.kernel_shape)
+
+  def _result_shape(self) -> tuple[int, ...]:
+    shape = [*self.x_shape]
+    for axis in self.space:
+      span = (self.window.sizes[axis] - 1) * self.window.window_dilation[axis]
+      shape[axis] = (shape[axis] + sum(self.window.padding[axis]) - span - 1) // self.window.strides[axis] + 1
+    shape[self.channel_axis] *= self.kernel_shape[-1]
+    return tuple(shape)
 
   def _reversed_window(self) -> Window:
     """Returns the window of the transposed convolution: over the result, one position for each cell of the input."""

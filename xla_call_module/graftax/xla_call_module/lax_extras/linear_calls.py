@@ -61,7 +61,12 @@ def linear_call(
 
 
 def bilinear_call(
-  forward: ArrayFunction, backward_left: ArrayFunction, backward_right: ArrayFunction, left: Array, right: Array
+  forward: ArrayFunction,
+  backward_left: ArrayFunction,
+  backward_right: ArrayFunction,
+  left: Array,
+  right: Array,
+  shape: tuple[int, ...],
 ) -> Array:
   """Returns `forward(left, right)`, which is linear in each of its two arguments, with its derivatives in other forms.
 
@@ -70,13 +75,16 @@ def bilinear_call(
     backward_left: `backward_left(right, cotangent)` returns the cotangent of `left`.
     backward_right: `backward_right(left, cotangent)` returns that of `right`.
     left: a floating-point or complex array.
-    right: likewise.
+    right: likewise, of the same dtype.
+    shape: of the result, so that `forward` is traced only when it is needed.
 
   Example:
-    >>> product = lambda x, y: bilinear_call(jnp.multiply, jnp.multiply, lambda x, ct: ct / (1 / x), x, y)
+    >>> product = lambda x, y: bilinear_call(jnp.multiply, jnp.multiply, lambda x, ct: ct / (1 / x), x, y, ())
     >>> [float(g) for g in jax.grad(product, (0, 1))(2.0, 3.0)]
     [3.0, 2.0]
   """
+
+  outputs = [jax.ShapeDtypeStruct(shape, left.dtype)]
 
   def of_right(left: Array, right: Array) -> list[Array]:
     return linear_call(
@@ -84,11 +92,17 @@ def bilinear_call(
       lambda right, cotangent: [backward_left(right, cotangent)],
       [right],
       [left],
+      outputs,
       is_transpose=True,
     )
 
   (result,) = linear_call(
-    of_right, lambda left, cotangent: [backward_right(left, cotangent)], [left], [right], is_transpose=True
+    of_right,
+    lambda left, cotangent: [backward_right(left, cotangent)],
+    [left],
+    [right],
+    outputs,
+    is_transpose=True,
   )
   return result
 
