@@ -63,7 +63,7 @@ def select_boxes(
 
   def step(i: Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     live, indices, chosen_scores, num_chosen = carry
-    best = jnp.argmax(live).astype(jnp.int32)
+    best = _first_maximum(live)
     is_chosen = live[best] > lowest
     alike = similarity(best)
     if sigma is None:
@@ -82,6 +82,17 @@ def select_boxes(
   start = (live, jnp.zeros(count, jnp.int32), jnp.zeros(count, scores.dtype), jnp.zeros((), jnp.int32))
   _, indices, chosen_scores, num_chosen = lax.fori_loop(0, count, step, start)
   return indices, chosen_scores, num_chosen
+
+
+def _first_maximum(x: jax.Array) -> Array:
+  """Returns the index of the first maximum of a vector, int32."""
+
+  def in_two_steps(x: jax.Array) -> Array:
+    # XLA:CPU compares maxima and their indices one after the other, and vectorizes each of these two reductions.
+    is_maximum = (x == jnp.max(x)) | jnp.isnan(x)
+    return jnp.min(jnp.where(is_maximum, jnp.arange(x.size, dtype=jnp.int32), x.size))
+
+  return lax.platform_dependent(x, cpu=in_two_steps, default=lambda x: jnp.argmax(x).astype(jnp.int32))
 
 
 def _cut(op: str, num_chosen: Array, *outputs: Array) -> list[Array]:
