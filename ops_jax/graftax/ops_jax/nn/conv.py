@@ -14,6 +14,7 @@ from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import depthwise_convolve
 from graftax.ops_jax.spatial.layouts import Layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, SpatialWindow, layout_and_window
+from graftax.xla_call_module.lax_extras import uses_conv_forms
 
 __all__ = ["check_channels", "conv", "conv2d", "conv3d", "convolve"]
 
@@ -38,7 +39,7 @@ def convolve(x: jax.Array, kernel: jax.Array, window: SpatialWindow, place: Layo
   if kernel.shape[-2] == 1 and groups > 1:
     multiplier = kernel.shape[-1] // groups
     return depthwise_convolve(x, kernel.reshape(*window.size, groups, multiplier), window, place)
-  form = cpu_form(x, kernel, window, place, groups)
+  form = cpu_form(x, kernel, window, place, groups) if uses_conv_forms() else None
   if form is None:
     return canonical_form(x, kernel, window, place, groups)
   return lax.platform_dependent(

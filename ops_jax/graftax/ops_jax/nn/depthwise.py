@@ -11,7 +11,13 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import Layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, SpatialWindow, layout_and_window, window_views
-from graftax.xla_call_module.lax_extras import ConvShapes, accumulation_dtype, depthwise_conv, depthwise_sum
+from graftax.xla_call_module.lax_extras import (
+  ConvShapes,
+  accumulation_dtype,
+  depthwise_conv,
+  depthwise_sum,
+  uses_conv_forms,
+)
 
 __all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shifted_form"]
 
@@ -61,6 +67,8 @@ def depthwise_convolve(x: Array, kernel: Array, window: SpatialWindow, place: La
   Returns:
     Same dtype, `channels * multiplier` channels, those of one input channel side by side.
   """
+  if not uses_conv_forms():
+    return grouped_form(jnp.asarray(x), jnp.asarray(kernel), window, place)
   return lax.platform_dependent(
     x,
     kernel,

@@ -4,6 +4,7 @@ Each name is imported on first use, because some modules are slow to import and 
 
 - `arrays`: Small helpers for arrays and lists of arrays.
 - `closure_conversion`: Turns closed-over values of a function into arguments.
+- `contraction_barriers`: Barriers after matrix products and convolutions, for programs that are compiled for oneDNN.
 - `conv_forms`: Forms of convolutions that are faster than XLA's own on a CPU, as a table by shape.
 - `convolutions`: `lax.conv_general_dilated` in the form that is the fastest on each platform.
 - `depthwise`: Depthwise convolutions as sums of shifted inputs, and their derivatives in forms that are as fast.
@@ -29,12 +30,15 @@ from graftax.xla_call_module import _lazy
 if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.arrays import is_inexact, mulhi, replaced
   from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
+  from graftax.xla_call_module.lax_extras.contraction_barriers import with_contraction_barriers
   from graftax.xla_call_module.lax_extras.conv_forms import (
     CONV_FORMS,
     CONV_INPUT_GRADIENT_FORMS,
     ConvForm,
     ConvShapes,
     find_conv_form,
+    uses_conv_forms,
+    xla_convolutions,
   )
   from graftax.xla_call_module.lax_extras.convolutions import conv_general_dilated
   from graftax.xla_call_module.lax_extras.depthwise import accumulation_dtype, depthwise_conv, depthwise_sum
@@ -108,14 +112,17 @@ __all__ = [
   "select_and_scatter",
   "stack_dims",
   "unwrapped",
+  "uses_conv_forms",
   "while_loop",
+  "with_contraction_barriers",
+  "xla_convolutions",
 ]
 
 # The modules that are fast to import come first.
 _HOMES = (
     "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "conv_forms",
     "linear_calls", "depthwise", "convolutions", "gather_scatter", "closure_conversion",
-    "tangent_rules", "while_loops", "zero_tangents",
+    "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers",
 )  # fmt: skip
 
 

@@ -7,9 +7,11 @@ entry changes results only by rounding. The measurements are in docs/measurement
 and "The option again, with convolutions in other forms".
 """
 
+import contextlib
+import contextvars
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,7 +27,40 @@ __all__ = [
   "ConvForm",
   "ConvShapes",
   "find_conv_form",
+  "uses_conv_forms",
+  "xla_convolutions",
 ]
+
+_uses_forms: contextvars.ContextVar[bool] = contextvars.ContextVar("uses_conv_forms", default=True)
+
+
+@contextlib.contextmanager
+def xla_convolutions() -> Iterator[None]:
+  """Leaves convolutions that are traced inside to XLA, on CPUs too.
+
+  They are as fast as the forms, or faster, in a program that is compiled for oneDNN, and what follows them can be
+  computed with them. Convolutions that are computed as derivatives of others keep their forms.
+
+  Example:
+    >>> with xla_convolutions():
+    ...   uses_conv_forms()
+    False
+  """
+  token = _uses_forms.set(False)
+  try:
+    yield
+  finally:
+    _uses_forms.reset(token)
+
+
+def uses_conv_forms() -> bool:
+  """Returns whether convolutions are computed in the forms of this module: not inside of `xla_convolutions`.
+
+  Example:
+    >>> uses_conv_forms()
+    True
+  """
+  return _uses_forms.get()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

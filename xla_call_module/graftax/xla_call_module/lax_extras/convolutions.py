@@ -14,6 +14,7 @@ from graftax.xla_call_module.lax_extras.conv_forms import (
   ConvFunction,
   ConvShapes,
   find_conv_form,
+  uses_conv_forms,
 )
 from graftax.xla_call_module.lax_extras.depthwise import depthwise_conv
 from graftax.xla_call_module.lax_extras.windows import Window
@@ -72,7 +73,8 @@ def conv_general_dilated(
 
   result = lhs.dtype if preferred_element_type is None else preferred_element_type
   form = None
-  if all(d == 1 for d in lhs_dilation) and batch_group_count == 1 and lhs.dtype == rhs.dtype == result:
+  is_plain = all(d == 1 for d in lhs_dilation) and batch_group_count == 1
+  if uses_conv_forms() and is_plain and lhs.dtype == rhs.dtype == result:
     layout = _Layout.of(dimension_numbers)
     if layout is not None:
       shapes = layout.shapes(lhs, rhs, window_strides, rhs_dilation, padding, feature_group_count)

@@ -1,0 +1,310 @@
+"""Programs whose contractions XLA joins only with what it joins correctly.
+
+XLA replaces a contraction (a matrix product or convolution) and the elementwise operations after it by one call of
+oneDNN. Until XLA is mended (jaxlib 0.10 to 0.12 are not; a test here fails when it is), its patterns have three errors:
+
+- For `gelu`, `silu` and `elu` it does not check whether others read the value before the activation, and hands them the
+  value after it.
+- It adds a vector along any axis of a convolution's result along the channels, if there are as many channels. Arrays of
+  which it finds out that they repeat a vector are vectors, too.
+- A batch of products of a vector with a matrix, and a bias, end the process.
+
+So what leaves a contraction here is hidden behind an optimization barrier, and before it are only a bias along the last
+axis, an array of the same shape that comes out of a barrier itself, and `relu` or `relu6`; or a bias and `silu`, if
+nothing else reads the value between them.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+
+from graftax.xla_call_module import jax_versions
+
+__all__ = ["with_contraction_barriers"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_CONTRACTIONS = ("conv_general_dilated", "dot_general")
+# Calls, and functions with derivatives of their own, of which only what they compute counts for inference.
+_CALLS = (
+  "checkpoint", "closed_call", "composite", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
+  "graftax_call_with_tangents", "jit", "pjit", "remat2",
+)  # fmt: skip
+_CALLED_PARAMETERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+# What they compute is not told by a jaxpr.
+_OPAQUE = ("graftax_linear_call", "ragged_dot_general", "stablehlo_embed")
+# Functions such as `jax.nn.relu6` have no more equations.
+_FEW_EQUATIONS = 6
+_CONTROL_FLOW = ("cond", "scan", "while")
+_Operand = Any
+"""An array of any kind, or a number."""
+
+
+def with_contraction_barriers(function: Callable[P, T]) -> Callable[P, T]:
+  """Returns the function with barriers after its contractions. It cannot be differentiated.
+
+  Args:
+    function: a function of pytrees of arrays.
+
+  Raises:
+    NotImplementedError: when the result is called, if a contraction is inside of an operation that is not known here.
+
+  Example:
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from graftax.xla_call_module.lax_extras import with_contraction_barriers
+    >>> dense = with_contraction_barriers(lambda w, x: jax.nn.silu(x @ w))
+    >>> [equation.primitive.name for equation in jax.make_jaxpr(dense)(jnp.ones((2, 3)), jnp.ones((1, 2))).eqns]
+    ['dot_general', 'optimization_barrier', 'logistic', 'mul']
+  """
+
+  @functools.wraps(function)
+  def isolated(*args: P.args, **kwargs: P.kwargs) -> T:
+    closed, shapes = jax.make_jaxpr(lambda args, kwargs: function(*args, **kwargs), return_shape=True)(args, kwargs)
+    results = _run(_inlined(closed), jax.tree.leaves((args, kwargs)))
+    found: T = jax.tree.unflatten(jax.tree.structure(shapes), results)
+    return found
+
+  return isolated
+
+
+def _inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
+  """Returns a program without calls, but for those in loops and branches."""
+
+  def run(closed: ClosedJaxpr, operands: Sequence[_Operand]) -> list[_Operand]:
+    def results(equation: JaxprEqn, operands: list[_Operand]) -> Sequence[_Operand]:
+      called = _called(equation)
+      if called is not None and (_has_contractions(equation) or _num_equations(called.jaxpr) <= _FEW_EQUATIONS):
+        return run(called, operands)
+      return _bound(equation, operands, equation.params)
+
+    return _evaluated(closed, operands, results)
+
+  return jax.make_jaxpr(lambda *operands: run(closed, operands))(*closed.in_avals)
+
+
+def _run(closed: ClosedJaxpr, operands: Sequence[_Operand]) -> list[_Operand]:
+  """Returns the results of a program without calls, with barriers."""
+  found = _Joined.of(closed.jaxpr)
+
+  def results(equation: JaxprEqn, operands: list[_Operand]) -> Sequence[_Operand]:
+    name, params = equation.primitive.name, equation.params
+    if name in _CONTROL_FLOW:
+      params = {key: _with_barriers_inside(value) for key, value in params.items()}
+    elif name in _OPAQUE or name not in _CONTRACTIONS and _has_contractions(equation):
+      raise NotImplementedError(f"{name}: whether it has contractions is not known, or they have no barriers.")
+    elif not found.alone.isdisjoint(equation.outvars):
+      operands = [lax.optimization_barrier(operands[0]), *operands[1:]]
+    pairs = zip(equation.invars, operands, strict=True)
+    hidden = [lax.optimization_barrier(x) if atom in found.addends.get(id(equation), ()) else x for atom, x in pairs]
+    values = _bound(equation, hidden, params)
+    return values if found.ends.isdisjoint(equation.outvars) else lax.optimization_barrier(values)
+
+  return _evaluated(closed, operands, results)
+
+
+def _with_barriers_inside(value: Any) -> Any:
+  if isinstance(value, tuple):
+    return tuple(map(_with_barriers_inside, value))
+  if not isinstance(value, ClosedJaxpr):
+    return value
+  inlined = _inlined(value)
+  return jax.make_jaxpr(lambda *operands: _run(inlined, operands))(*value.in_avals)
+
+
+_Makers = dict[Var, JaxprEqn]
+
+
+@dataclasses.dataclass
+class _Joined:
+  """What XLA may join with the contractions of a program.
+
+  Attributes:
+    ends: the values that leave them together with what is joined.
+    addends: `id` of an equation -> the array that it adds to a contraction.
+    alone: the values of contractions that XLA must not merge with equal ones, which have other readers.
+  """
+
+  ends: set[Var] = dataclasses.field(default_factory=set)
+  addends: dict[int, tuple[Var | Literal]] = dataclasses.field(default_factory=dict)
+  alone: set[Var] = dataclasses.field(default_factory=set)
+
+  @classmethod
+  def of(cls, jaxpr: Jaxpr) -> "_Joined":
+    """Returns what may be joined in a program without calls."""
+    readers: dict[Var, list[JaxprEqn | None]] = {}
+    for equation in jaxpr.eqns:
+      for atom in equation.invars:
+        if isinstance(atom, Var):
+          readers.setdefault(atom, []).append(equation)
+    for atom in jaxpr.outvars:
+      if isinstance(atom, Var):
+        readers.setdefault(atom, []).append(None)
+    makers = {var: equation for equation in jaxpr.eqns for var in equation.outvars}
+    found, joined = cls(), set[Var]()
+    for equation in jaxpr.eqns:
+      if equation.primitive.name in _CONTRACTIONS:
+        (value,) = equation.outvars
+        for fits in _JOINED if _can_be_joined(equation) else ():
+          (reader, *others) = readers.get(value, [None])
+          if reader is not None and not others and joined.isdisjoint(reader.outvars) and fits(reader, value, makers):
+            if fits is _is_sum:
+              found.addends[id(reader)] = (_other(reader, value),)
+            (value,) = reader.outvars
+            joined.add(value)
+        # Those of different vectors may be merged: then their sums are not joined.
+        end = _silu(value, readers) if _is_only_bias(equation, value, makers) else None
+        if end is not None:
+          found.alone.update(equation.outvars)
+          joined.add(end)
+          value = end
+        found.ends.add(value)
+    return found
+
+
+def _is_only_bias(contraction: JaxprEqn, value: Var, makers: _Makers) -> bool:
+  """Returns whether a value that was joined with a contraction is its sum with a bias."""
+  adds, (product,) = makers[value], contraction.outvars
+  return adds is not contraction and product in adds.invars and _is_bias(adds, product, makers)
+
+
+def _silu(value: Var, readers: dict[Var, list[JaxprEqn | None]]) -> Var | None:
+  """Returns `value * logistic(value)` if nothing else reads the value or its logistic function."""
+  found = readers.get(value, [])
+  by_name = {reader.primitive.name: reader for reader in found if reader is not None}
+  if len(found) != 2 or by_name.keys() != {"logistic", "mul"}:
+    return None
+  (gate,) = by_name["logistic"].outvars
+  product = by_name["mul"]
+  return product.outvars[0] if readers.get(gate) == [product] and gate in product.invars else None
+
+
+def _can_be_joined(contraction: JaxprEqn) -> bool:
+  """Returns whether XLA joins a contraction correctly with a bias along its last axis."""
+  numbers = contraction.params["dimension_numbers"]
+  if contraction.primitive.name == "dot_general":
+    pairs = zip(contraction.invars, *numbers, strict=True)
+    return all(len(_shape(atom)) > len(contracted) + len(batch) for atom, contracted, batch in pairs)
+  return bool(numbers.out_spec[1] == len(numbers.out_spec) - 1)
+
+
+def _is_bias(equation: JaxprEqn, value: Var, makers: _Makers) -> bool:
+  """Returns whether an equation adds a vector to the value, along its last axis."""
+  if equation.primitive.name != "add":
+    return False
+  other, rank = _other(equation, value), len(_shape(value))
+  maker = _maker(other, makers)
+  if maker is not None and maker.primitive.name == "broadcast_in_dim":
+    sizes = zip(maker.params["broadcast_dimensions"], _shape(maker.invars[0]), strict=True)
+  else:
+    sizes = zip(range(rank - len(_shape(other)), rank), _shape(other), strict=True)
+  return [axis for axis, size in sizes if not (isinstance(size, int) and size == 1)] == [rank - 1]
+
+
+def _is_sum(equation: JaxprEqn, value: Var, makers: _Makers) -> bool:
+  """Returns whether an equation adds an array of the same shape."""
+  return equation.primitive.name == "add" and _shape(_other(equation, value)) == _shape(value)
+
+
+def _is_relu(equation: JaxprEqn, value: Var, makers: _Makers) -> bool:
+  """Returns whether an equation is `max(value, 0)` or `clamp(0, value, 6)`."""
+  if equation.primitive.name == "clamp":
+    low, x, high = equation.invars
+    return x is value and _number(low, makers) == 0 and _number(high, makers) == 6
+  return equation.primitive.name == "max" and _number(_other(equation, value), makers) == 0
+
+
+def _is_six(equation: JaxprEqn, value: Var, makers: _Makers) -> bool:
+  """Returns whether an equation is `min(value, 6)` and its value is `max(..., 0)`, which together are `relu6`."""
+  return (
+    makers[value].primitive.name == "max"
+    and equation.primitive.name == "min"
+    and _number(_other(equation, value), makers) == 6
+  )
+
+
+_JOINED = (_is_bias, _is_sum, _is_relu, _is_six)
+
+
+def _other(equation: JaxprEqn, value: Var) -> Var | Literal:
+  left, right = equation.invars
+  return right if left is value else left
+
+
+def _shape(atom: Var | Literal) -> tuple[Any, ...]:
+  shape: tuple[Any, ...] = getattr(atom.aval, "shape", ())
+  return shape
+
+
+def _maker(atom: Var | Literal, makers: _Makers) -> JaxprEqn | None:
+  return makers.get(atom) if isinstance(atom, Var) else None
+
+
+def _number(atom: Var | Literal, makers: _Makers) -> Any:
+  """Returns the number that all elements of a value are; None if that is not known."""
+  maker = _maker(atom, makers)
+  while maker is not None and maker.primitive.name in ("broadcast_in_dim", "convert_element_type"):
+    (atom,) = maker.invars
+    maker = _maker(atom, makers)
+  return atom.val if isinstance(atom, Literal) and np.ndim(atom.val) == 0 else None
+
+
+def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
+  """Returns the program that an equation calls; None if it is no call."""
+  found = [equation.params[key] for key in _CALLED_PARAMETERS if key in equation.params]
+  return _closed(found[0]) if found and equation.primitive.name in _CALLS else None
+
+
+def _num_equations(jaxpr: Jaxpr) -> int:
+  """Returns the number of equations without calls."""
+  called = map(_called, jaxpr.eqns)
+  return sum(1 if program is None else _num_equations(program.jaxpr) for program in called)
+
+
+def _has_contractions(equation: JaxprEqn) -> bool:
+  """Returns whether an equation is a contraction or holds one."""
+  inner = itertools.chain.from_iterable(program.eqns for program in _programs(equation.params.values()))
+  return equation.primitive.name in _CONTRACTIONS or any(map(_has_contractions, inner))
+
+
+def _programs(values: Any) -> Iterator[Jaxpr]:
+  for value in values:
+    if isinstance(value, ClosedJaxpr | Jaxpr):
+      yield value.jaxpr if isinstance(value, ClosedJaxpr) else value
+    elif isinstance(value, tuple | list):
+      yield from _programs(value)
+
+
+def _evaluated(
+  closed: ClosedJaxpr,
+  operands: Sequence[_Operand],
+  results: Callable[[JaxprEqn, list[_Operand]], Sequence[_Operand]],
+) -> list[_Operand]:
+  """Returns the results of a program, each of whose equations is computed by a function of it and its operands."""
+  jaxpr = closed.jaxpr
+  values: dict[Var, _Operand] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+  values |= dict(zip(jaxpr.invars, operands, strict=True))
+
+  def read(atom: Var | Literal) -> _Operand:
+    return atom.val if isinstance(atom, Literal) else values[atom]
+
+  for equation in jaxpr.eqns:
+    values.update(zip(equation.outvars, results(equation, [read(atom) for atom in equation.invars]), strict=True))
+  return [read(atom) for atom in jaxpr.outvars]
+
+
+def _bound(equation: JaxprEqn, operands: list[_Operand], params: dict[str, Any]) -> Sequence[_Operand]:
+  found = jax_versions.bind_equation(equation.primitive, operands, params)
+  return found if equation.primitive.multiple_results else [found]
+
+
+def _closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
+  return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, [])
