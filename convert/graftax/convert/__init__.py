@@ -80,7 +80,7 @@ from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.host_ops.registry import host_op_modules
 from graftax.convert.host_split.host_calls import HostArray, HostParts
 from graftax.convert.host_split.split import Split, split_program
-from graftax.convert.inference import FreezeReport, Frozen, freeze
+from graftax.convert.inference import FreezeReport, Frozen, freeze, jit_for_inference
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -171,6 +171,7 @@ __all__ = [
   "import_tensorflow",
   "jax_program",
   "jit",
+  "jit_for_inference",
   "keyword_structure",
   "known_values",
   "named_tuple_class",

@@ -1,22 +1,35 @@
 """Options of XLA that were measured to make compiled programs faster, by platform.
 
-An option gets in only if no program was slower with it, and if results and gradients under it were compared with those
-without it. Today there is none; those that were tried are in the guide `docs/guides/speed.md`.
+An option gets in only if results under it were compared with those without it, and if no program of the kind that it is
+for was slower. The measurements, and the options that were tried without success, are in the guide
+`docs/guides/speed.md`.
 """
 
+import collections
 import functools
 import platform as host
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-__all__ = ["compiler_options"]
+__all__ = ["compiler_options", "has_onednn", "onednn_options"]
 
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 # Where XLA's kernels for the CPU were measured.
 _MACHINES = ("x86_64", "AMD64")
 _CPU: Mapping[str, str] = {}
+# Jaxlib's XLA has kernels of two libraries, and asks YNNPACK first. What is named here is left to YNNPACK.
+_ONEDNN: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "True"}
+_YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
+# A call of oneDNN takes longer than the small products in the steps of a recurrent network. Sums are faster in
+# transformers, and slower after convolutions.
+_WITH_LOOPS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+_WITH_CONVOLUTIONS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: ""}
+_WITH_PRODUCTS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: "LIBRARY_FUSION_TYPE_REDUCE"}
+# A transformer for images has one, which makes its patches.
+_FEW_CONVOLUTIONS = 1
+_LOOPS, _CONVOLUTION = ("scan", "while"), "conv_general_dilated"
 
 
 def compiler_options(platform: str | None = None, program: ClosedJaxpr | None = None) -> dict[str, str]:
@@ -56,6 +69,50 @@ def compiler_options(platform: str | None = None, program: ClosedJaxpr | None = 
   if (platform or jax.default_backend()) != "cpu" or host.machine() not in _MACHINES:
     return {}
   return {name: value for name, value in _CPU.items() if _is_accepted("cpu", name, value)}
+
+
+def onednn_options(program: ClosedJaxpr) -> dict[str, str]:
+  """Returns the options with which XLA uses oneDNN on a CPU that has it, in the way that is the fastest for a program.
+
+  They are for programs of `graftax.xla_call_module.lax_extras.with_contraction_barriers`: others can have wrong
+  results. Training steps are slower with them.
+  """
+  counts = collections.Counter(equation.primitive.name for equation in _equations(program.jaxpr))
+  if any(counts[name] for name in _LOOPS):
+    return dict(_WITH_LOOPS)
+  return dict(_WITH_CONVOLUTIONS if counts[_CONVOLUTION] > _FEW_CONVOLUTIONS else _WITH_PRODUCTS)
+
+
+def _equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+  """Yields the equations of a program and of all programs within."""
+  for equation in jaxpr.eqns:
+    yield equation
+    for leaf in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
+      if _is_program(leaf):
+        yield from _equations(leaf.jaxpr if isinstance(leaf, ClosedJaxpr) else leaf)
+
+
+def _is_program(value: object) -> bool:
+  return isinstance(value, ClosedJaxpr | Jaxpr)
+
+
+@functools.cache
+def has_onednn() -> bool:
+  """Returns whether XLA can compute convolutions on this CPU with oneDNN.
+
+  All jaxlibs accept the option. Those without oneDNN ignore it.
+  """
+  if host.machine() not in _MACHINES:
+    return False
+  sharding = jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+  x = jax.ShapeDtypeStruct((1, 8, 8, 8), "float32", sharding=sharding)
+  kernel = jax.ShapeDtypeStruct((8, 8, 3, 3), "float32", sharding=sharding)
+  convolution = jax.jit(lambda x, kernel: jax.lax.conv(x, kernel, (1, 1), "SAME"))
+  try:
+    compiled = convolution.lower(x, kernel).compile(compiler_options=dict(_WITH_CONVOLUTIONS))
+  except RuntimeError:
+    return False
+  return "__onednn$convolution" in (compiled.as_text() or "")
 
 
 @functools.cache

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from jax.experimental import checkify
 
-from graftax.convert import ConversionError, ConvertOptions, ParameterError, convert, convert_program, freeze
+from graftax.convert import (
+  ConversionError,
+  ConvertOptions,
+  ParameterError,
+  convert,
+  convert_program,
+  freeze,
+  jit_for_inference,
+)
+from graftax.convert.xla_options import has_onednn
 from graftax.graphdef_ir import DType, FunctionRef, LimitExceededError, Limits
 from graftax.testing.graph_builders import const, function, node, program
 
@@ -145,6 +154,29 @@ def test_frozen_programs_equal_tensorflow():
     mapped = jax.vmap(lambda x: frozen(new_params, x)[0])(np.stack([x, 2 * x]))  # noqa: B023
     np.testing.assert_allclose(mapped[0], expected, rtol=1e-5, atol=tolerance, err_msg=name)
     assert (report.transposes == 1) == (name == "transposes_that_cancel")
+    predict = jit_for_inference(fn, params)
+    np.testing.assert_allclose(predict(x), expected, rtol=1e-5, atol=tolerance, err_msg=name)
+    found = jax.grad(lambda x: jnp.sum(jnp.sin(predict(x))))(x)  # noqa: B023
+    np.testing.assert_allclose(found, original, rtol=0, atol=slope * np.abs(original).max(), err_msg=name)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(not has_onednn(), reason="this jaxlib has no oneDNN for this processor")
+@pytest.mark.parametrize(
+  ("activation", "keeps"), [("relu", False), ("relu6", False), ("gelu", True), ("sigmoid", True)]
+)
+def test_activations_after_a_convolution_treat_nan_as_tensorflow_does(activation, keeps):
+  import tensorflow as tf
+
+  kernel, bias = tf.Variable(_normal(3, 3, 4, 16)), tf.Variable(_normal(16))
+  function = getattr(tf.nn, activation)
+  model = tf.function(lambda x: function(tf.nn.bias_add(tf.nn.conv2d(x, kernel, 1, "SAME"), bias)))
+  x = _normal(2, 8, 8, 4)
+  x[0, 2, 2, 1] = np.nan
+  predict = jit_for_inference(*convert(model, tf.TensorSpec((None, 8, 8, 4))))
+  expected = model(x).numpy()
+  assert np.isnan(expected).any() == keeps
+  np.testing.assert_allclose(predict(x), expected, rtol=1e-5, atol=1e-5)
 
 
 _F = {"T": DType.FLOAT}

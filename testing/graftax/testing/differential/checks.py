@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import tree
 
+from graftax.convert import AnnotatedFunction, ConversionError, jit_for_inference
 from graftax.testing.differential.circle import around
 from graftax.testing.differential.compare import compare, compare_flat, without_padding
 from graftax.testing.differential.converters import Converter
@@ -67,8 +68,19 @@ def _value(subject: Subject) -> None:
 
 
 def _jit(subject: Subject) -> None:
+  """Compares compiled results, also those of the program for inference unless that would lose assigned parameters."""
   outputs, _ = jax.jit(subject.call)(subject.params, subject.leaves)
-  _compare_leaves(subject, outputs, tree.flatten(subject.oracle.value(subject.case.inputs)))
+  expected = tree.flatten(subject.oracle.value(subject.case.inputs))
+  _compare_leaves(subject, outputs, expected)
+  if isinstance(subject.function, AnnotatedFunction):
+    predict = jit_for_inference(subject.function, subject.params)
+    try:
+      outputs = predict(*tree.unflatten_as(subject.case.inputs, subject.leaves))
+    except ConversionError as e:
+      if "assigns parameters" not in str(e):
+        raise
+    else:
+      _compare_leaves(subject, outputs, expected)
 
 
 def _grad(subject: Subject) -> None:

@@ -1,0 +1,145 @@
+"""`jit_for_inference` against the function that it compiles, and what it asks of XLA."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.convert import ConversionError, convert_program, jit_for_inference, xla_options
+from graftax.convert.inference import compiling
+from graftax.graphdef_ir import DType
+from graftax.testing.graph_builders import const, function, node, program
+from graftax.xla_call_module import ArgumentError
+
+_RNG = np.random.default_rng(0)
+_F = {"T": DType.FLOAT}
+_READ = {"dtype": DType.FLOAT}
+_WINDOW = {"strides": (1, 1, 1, 1), "padding": b"SAME", "data_format": b"NHWC"}
+
+needs_onednn = pytest.mark.skipif(not xla_options.has_onednn(), reason="this jaxlib has no oneDNN for this processor")
+
+
+def _normal(*shape):
+  return _RNG.normal(size=shape).astype(np.float32)
+
+
+def _read(name):
+  return node(f"{name}/read", "ReadVariableOp", name, **_READ)
+
+
+def _network():
+  """Returns the program of a dense, a depthwise, a dilated, a grouped and a 1x1 convolution, and a softmax."""
+  variables = {
+    "dense": _normal(3, 3, 4, 16),
+    "bias": _normal(16),
+    "depthwise": _normal(3, 3, 16, 1),
+    "dilated": _normal(3, 3, 16, 32) / 9,
+    "grouped": _normal(3, 3, 16, 32) / 9,
+    "pixel": _normal(1, 1, 32, 8),
+  }
+  nodes = [
+    *map(_read, variables),
+    node("c1", "Conv2D", "x", "dense/read", **_F, **_WINDOW),
+    node("b1", "BiasAdd", "c1", "bias/read", **_F),
+    node("a1", "Relu", "b1", **_F),
+    node("c2", "DepthwiseConv2dNative", "a1", "depthwise/read", **_F, **_WINDOW),
+    node("a2", "Relu6", "c2", **_F),
+    node("c3", "Conv2D", "a2", "dilated/read", **_F, **_WINDOW, dilations=(1, 2, 3, 1)),
+    node("c4", "Conv2D", "c3", "grouped/read", **_F, **_WINDOW),
+    node("a4", "Elu", "c4", **_F),
+    node("c5", "Conv2D", "a4", "pixel/read", **_F, **_WINDOW),
+    const("axes", np.int32([1, 2])),
+    node("mean", "Mean", "c5", "axes", T=DType.FLOAT, Tidx=DType.INT32),
+    node("y", "Softmax", "mean", **_F),
+  ]
+  handles = [f"*{name}" for name in variables]
+  return convert_program(program(function("f", ["x", *handles], nodes, ["y"]), (), variables))
+
+
+@pytest.fixture
+def programs(monkeypatch):
+  """Returns a list of the programs for which options of XLA are asked."""
+  found = []
+  known = xla_options.onednn_options
+  monkeypatch.setattr(compiling.xla_options, "onednn_options", lambda program: found.append(program) or known(program))
+  return found
+
+
+def _convolutions(jaxpr):
+  return [equation for equation in xla_options._equations(jaxpr) if equation.primitive.name == "conv_general_dilated"]
+
+
+def _conv_groups(jaxpr):
+  return [equation.params["feature_group_count"] for equation in _convolutions(jaxpr)]
+
+
+@needs_onednn
+def test_parameters_are_constants_and_convolutions_are_those_of_xla(programs):
+  fn, params = _network()
+  predict = jit_for_inference(fn, params)
+  for batch in (1, 3):
+    x = _normal(batch, 9, 7, 4)
+    (expected,), _ = jax.jit(fn)(params, x)
+    np.testing.assert_allclose(predict(x)[0], expected, rtol=2e-5, atol=1e-6)
+  (only,) = programs  # the options for one batch are those for the others
+  assert [aval.shape for aval in only.in_avals] == [(1, 9, 7, 4)]
+  assert _conv_groups(only.jaxpr) == [1, 16, 1, 2, 1]
+  # Otherwise depthwise convolutions are written out for CPUs.
+  assert len(_conv_groups(jax.make_jaxpr(fn)(params, _normal(1, 9, 7, 4)).jaxpr)) > 5
+  compiled = jax.jit(jax.extend.core.jaxpr_as_fun(only)).lower(_normal(1, 9, 7, 4))
+  text = compiled.compile(xla_options.onednn_options(only)).as_text()
+  assert text.count('"weights_prepacked":true') >= 3
+
+
+def test_many_parameters_are_arguments(programs, monkeypatch):
+  monkeypatch.setattr(compiling, "_MOST_BYTES", 0)
+  fn, params = _network()
+  x = _normal(2, 9, 7, 4)
+  (expected,), _ = jax.jit(fn)(params, x)
+  np.testing.assert_allclose(jit_for_inference(fn, params)(x)[0], expected, rtol=2e-5, atol=1e-6)
+  # Barriers do not see into the forms of depthwise convolutions, which are fast without oneDNN.
+  assert not programs
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_products_in_a_narrow_dtype(programs, dtype):
+  fn, params = _network()
+  predict = jit_for_inference(fn, params, compute_dtype=dtype)
+  x = _normal(2, 9, 7, 4)
+  (expected,), _ = jax.jit(fn)(params, x)
+  (found,) = predict(x)
+  assert found.dtype == np.float32
+  np.testing.assert_allclose(found, expected, rtol=0, atol=0.03)
+  assert {str(e.outvars[0].aval.dtype) for e in _convolutions(programs[0].jaxpr)} == {dtype}
+  with pytest.raises(ArgumentError, match="dtype=int8; expected one of"):
+    jit_for_inference(fn, params, compute_dtype="int8")
+
+
+def test_it_can_be_transformed_and_called_within_another_jit(programs):
+  fn, params = _network()
+  predict = jit_for_inference(fn, params)
+  x = _normal(2, 9, 7, 4)
+
+  def loss(call):
+    return lambda x: jnp.square(call(x)).sum()
+
+  expected = jax.jit(jax.grad(loss(lambda x: fn(params, x)[0][0])))(x)
+  for transformed in (jax.grad, lambda f: jax.jit(jax.grad(f))):
+    found = transformed(loss(lambda x: predict(x)[0]))(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+  rows = jax.vmap(lambda x: predict(x[None])[0][0])(x)
+  np.testing.assert_allclose(rows, fn(params, x)[0][0], rtol=2e-5, atol=1e-6)
+  assert not programs
+
+
+def test_a_function_that_assigns_parameters_raises():
+  nodes = [
+    _read("v"),
+    node("y", "Mul", "v/read", "x", **_F),
+    const("one", np.float32(1)),
+    node("count", "AssignAddVariableOp", "v", "one", control=("y",), **_READ),
+  ]
+  fn, params = convert_program(program(function("f", ["x", "*v"], nodes, ["y"], ["count"]), (), {"v": 3.0}))
+  predict = jit_for_inference(fn, params)
+  with pytest.raises(ConversionError, match=r"f assigns parameters: \['v'\]\. Use graftax\.convert\.jit"):
+    predict(np.float32(2))
