@@ -8,10 +8,12 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -47,13 +49,17 @@ def main(args: Sequence[str] | None = None) -> int:
   _write(folder, names, options.tf2onnx)
   chosen = [name for name in options.contestant or CONTESTANTS if name not in RUNTIMES or name in environments]
   with contextlib.ExitStack() as stack:
-    workers, prepared = [], {}
-    for name in chosen:
+
+    def start(name: str) -> tuple[Worker, Sequence[Prepared]]:
       console.print(f"preparing {name}", style="dim")
       log = folder / f"{name.replace(' ', '_')}.log"
-      python = environments.get(name, sys.executable)
-      workers.append(stack.enter_context(Worker(name, python, folder, rows, log)))
-      prepared[name] = workers[-1].prepared()
+      worker = stack.enter_context(Worker(name, environments.get(name, sys.executable), folder, rows, log))
+      return worker, worker.prepared()
+
+    # One for each core prepares at a time.
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+      started = list(pool.map(start, chosen))
+    workers, prepared = [worker for worker, _ in started], {worker.contestant: told for worker, told in started}
     _wait_for(options.start_when, console)
     if not options.busy and not _is_quiet(console):
       return 1

@@ -32,11 +32,14 @@ def _graftax(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
 
 def _graftax_frozen(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
   from graftax import savedmodel_io
-  from graftax.convert import freeze
+  from graftax.convert import jit_for_inference
 
   _only_inference(train)
-  fn, params, _ = freeze(*savedmodel_io.load(folder / "saved_model").convert("serve"))
-  return _converted_by_graftax(fn, params, inputs, train)
+  import jax
+
+  predict = jit_for_inference(*savedmodel_io.load(folder / "saved_model").convert("serve"))
+  on_device = jax.device_put(_named(inputs))
+  return lambda: jax.block_until_ready(predict(**on_device)["y0"])
 
 
 def _converted_by_graftax(fn: Any, params: PyTree, inputs: Sequence[Array], train: bool) -> _Run:

@@ -64,7 +64,7 @@ class Worker:
     return told
 
   def run(self, row: int) -> float:
-    """Returns the seconds that one run of a row takes.
+    """Returns the seconds that one run of a row takes: the median of those that were timed in this turn.
 
     Raises:
       WorkerError: the process ended.
