@@ -29,10 +29,10 @@ def jit_for_inference(
 ) -> Callable[..., PyTree]:
   """Returns a converted function with fixed parameters, compiled for inference.
 
-  The function is frozen as by `freeze`. On CPUs whose jaxlib has oneDNN, its parameters become constants of the
-  program, so that XLA lays out filters once, when it compiles, and not in each call. Convolutions and products are
-  computed together with the bias and activation after them. Elsewhere, and for parameters of more than 1 GiB, the
-  parameters are arguments of the program, and are put on the device now.
+  The function is frozen as by `freeze`. On CPUs with x86-64 and jaxlib 0.12, which has oneDNN, its parameters become
+  constants of the program, so that XLA lays out filters once, when it compiles, and not in each call. Convolutions and
+  products are computed together with the bias and activation after them. Elsewhere, and for parameters of more than
+  1 GiB, the parameters are arguments of the program, and are put on the device now.
 
   Args:
     fn: a function that `convert`, or `convert` of a SavedModel, returned.

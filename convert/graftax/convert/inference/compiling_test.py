@@ -101,6 +101,7 @@ def test_many_parameters_are_arguments(programs, monkeypatch):
   assert not programs
 
 
+@needs_onednn
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_products_in_a_narrow_dtype(programs, dtype):
   fn, params = _network()

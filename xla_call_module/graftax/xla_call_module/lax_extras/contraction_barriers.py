@@ -1,7 +1,7 @@
 """Programs whose contractions XLA joins only with what it joins correctly.
 
 XLA replaces a contraction (a matrix product or convolution) and the elementwise operations after it by one call of
-oneDNN. Until XLA is mended (jaxlib 0.10 to 0.12 are not; a test here fails when it is), its patterns have three errors:
+oneDNN. Until XLA is mended (jaxlib 0.12 is not; a test here fails when it is), its patterns have three errors:
 
 - For `gelu`, `silu` and `elu` it does not check whether others read the value before the activation, and hands them the
   value after it.
@@ -11,7 +11,8 @@ oneDNN. Until XLA is mended (jaxlib 0.10 to 0.12 are not; a test here fails when
 
 So what leaves a contraction here is hidden behind an optimization barrier, and before it are only a bias along the last
 axis, an array of the same shape that comes out of a barrier itself, and `relu` or `relu6`; or a bias and `silu`, if
-nothing else reads the value between them.
+nothing else reads the value between them. jaxlib 0.11 leaves barriers out before it looks for patterns, so there oneDNN
+must not be used at all.
 """
 
 import dataclasses

@@ -36,9 +36,13 @@ def _compiled(function, *args):
 
 @pytest.fixture(scope="module", autouse=True)
 def _needs_onednn():
-  text = jax.jit(_convolution).lower(_IMAGE).compile(_OPTIONS).as_text()
-  if "__onednn$convolution" not in text:
-    pytest.skip("this jaxlib has no oneDNN for this processor")
+  def silu(x):
+    y = lax.optimization_barrier(_convolution(x))
+    return y, jax.nn.silu(y)
+
+  text = jax.jit(silu).lower(_IMAGE).compile(_OPTIONS).as_text()
+  if "__onednn$convolution" not in text or "SWISH" in text:
+    pytest.skip("this jaxlib has no oneDNN for this processor, or leaves barriers out before it looks for patterns")
 
 
 _ACTIVATIONS = {
