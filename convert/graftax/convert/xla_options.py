@@ -6,14 +6,17 @@ for was slower. The measurements, and the options that were tried without succes
 """
 
 import collections
+import contextlib
 import functools
+import math
 import platform as host
+import threading
 from collections.abc import Iterator, Mapping
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-__all__ = ["compiler_options", "has_onednn", "onednn_options"]
+__all__ = ["compiler_options", "has_onednn", "onednn_options", "without_compilation_cache"]
 
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 # Where XLA's kernels for the CPU were measured.
@@ -96,6 +99,43 @@ def _is_program(value: object) -> bool:
   return isinstance(value, ClosedJaxpr | Jaxpr)
 
 
+class _CacheSwitch:
+  """Counts the compilations that JAX's cache on disk must not keep, and turns it off while there are some."""
+
+  _NAME = "jax_persistent_cache_min_compile_time_secs"
+
+  def __init__(self) -> None:
+    self._lock = threading.Lock()
+    self._count = 0
+    self._seconds = 0.0
+
+  @contextlib.contextmanager
+  def off(self) -> Iterator[None]:
+    with self._lock:
+      if not self._count:
+        self._seconds = getattr(jax.config, self._NAME)
+        jax.config.update(self._NAME, math.inf)
+      self._count += 1
+    try:
+      yield
+    finally:
+      with self._lock:
+        self._count -= 1
+        if not self._count:
+          jax.config.update(self._NAME, self._seconds)
+
+
+_cache_switch = _CacheSwitch()
+
+
+def without_compilation_cache() -> contextlib.AbstractContextManager[None]:
+  """Keeps what is compiled inside out of JAX's cache on disk: programs that call oneDNN cannot be written there.
+
+  XLA fails to serialize them, with std::bad_alloc. What other threads compile meanwhile is not written either.
+  """
+  return _cache_switch.off()
+
+
 @functools.cache
 def has_onednn() -> bool:
   """Returns whether XLA can compute convolutions on this CPU with oneDNN, and does not look behind barriers for that.
@@ -113,7 +153,8 @@ def has_onednn() -> bool:
     return y, y * jax.lax.logistic(y)
 
   try:
-    compiled = jax.jit(silu).lower(x, kernel).compile(compiler_options=dict(_WITH_CONVOLUTIONS))
+    with without_compilation_cache():
+      compiled = jax.jit(silu).lower(x, kernel).compile(compiler_options=dict(_WITH_CONVOLUTIONS))
   except RuntimeError:
     return False
   text = compiled.as_text() or ""

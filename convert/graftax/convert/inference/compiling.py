@@ -1,7 +1,7 @@
 """`jit_for_inference`: a converted function compiled together with fixed parameters."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import jax
 import numpy as np
@@ -116,14 +116,23 @@ def jit_for_inference(
       return transformed
     return jax.jit(fast, compiler_options=options)
 
+  seen: set[Hashable] = set()
+
   def predict(*args: PyTree, **kwargs: PyTree) -> PyTree:
     if not is_outside_of_transformations():
       return transformed(placed, *args, **kwargs)
-    if not chosen:
-      chosen.append(choice(args, kwargs))
-    try:
+    leaves, structure = jax.tree.flatten((args, kwargs))
+    shapes = (structure, *((getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))) for leaf in leaves))
+    if shapes in seen:
       return chosen[0](placed, *args, **kwargs)
-    except NotImplementedError:  # of the barriers, for other shapes than those of the first call
-      return transformed(placed, *args, **kwargs)
+    with xla_options.without_compilation_cache():
+      if not chosen:
+        chosen.append(choice(args, kwargs))
+      try:
+        outputs = chosen[0](placed, *args, **kwargs)
+      except NotImplementedError:  # of the barriers, for other shapes than those of the first call
+        return transformed(placed, *args, **kwargs)
+    seen.add(shapes)
+    return outputs
 
   return predict

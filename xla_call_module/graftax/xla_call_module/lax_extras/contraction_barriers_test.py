@@ -10,6 +10,8 @@ from jax import lax
 
 from graftax.xla_call_module.lax_extras import with_contraction_barriers
 
+# JAX's compilation cache, if there is one: XLA cannot serialize programs that call oneDNN.
+pytestmark = pytest.mark.filterwarnings("ignore:Error writing persistent compilation cache entry")
 _RNG = np.random.default_rng(0)
 _OPTIONS = {"xla_cpu_experimental_onednn_custom_call": "True", "xla_cpu_experimental_ynn_fusion_type": ""}
 
