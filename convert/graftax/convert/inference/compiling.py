@@ -42,8 +42,8 @@ def jit_for_inference(
 
   Returns:
     A function `predict(*args, rng=None, **kwargs) -> outputs` with the other arguments of `fn`. It compiles once for
-    each set of shapes, and each of these programs holds the parameters. Within other transformations of JAX it can be
-    batched and differentiated with respect to its arguments; there it computes what `freeze` gives.
+    each set of shapes. Each of these programs holds the parameters, and JAX's compilation cache does not keep it. Other
+    transformations of JAX can be applied to it; within them it is the frozen function, without oneDNN.
 
   Raises:
     ConversionError: `fn` is not a converted function with parameters. Also if it assigns parameters, when the result is
