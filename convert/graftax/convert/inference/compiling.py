@@ -15,7 +15,6 @@ from graftax.convert.pytrees import PyTree
 from graftax.convert.shown_names import shown
 from graftax.convert.trace_state import is_outside_of_transformations
 from graftax.ops_jax import Value
-from graftax.xla_call_module import with_compute_dtype
 from graftax.xla_call_module.lax_extras import with_contraction_barriers, xla_convolutions
 
 __all__ = ["jit_for_inference"]
@@ -102,6 +101,9 @@ def jit_for_inference(
 
   plain, fast = compute, compute_in_xla
   if compute_dtype is not None:
+    # Imports what lifts StableHLO, which is slow and few programs need.
+    from graftax.xla_call_module import with_compute_dtype
+
     plain, fast = with_compute_dtype(plain, compute_dtype), with_compute_dtype(fast, compute_dtype)
   fast = with_contraction_barriers(fast)
   transformed, traced = jax.jit(plain), jax.jit(fast)
