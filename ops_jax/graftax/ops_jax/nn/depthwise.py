@@ -39,9 +39,7 @@ def grouped_form(x: jax.Array, kernel: jax.Array, window: SpatialWindow, place: 
 
 def shifted_form(x: Array, kernel: Array, window: SpatialWindow, place: Layout) -> Array:
   """Computes a depthwise convolution as a sum of shifted inputs times filter cells; see `depthwise_convolve`."""
-  if not kernel.size:
-    raise InvalidInputError(f"depthwise convolution: the filter of shape {kernel.shape} is empty.")
-  window.check()
+  _check(kernel, window)
   by_group = (*window.size, 1, kernel.shape[-2] * kernel.shape[-1])
   groups = x.shape[place.channel_axis]
   last = (*(x.shape[axis] for axis in (0, *place.spatial_axes)), groups)
@@ -53,6 +51,12 @@ def shifted_form(x: Array, kernel: Array, window: SpatialWindow, place: Layout) 
   total = depthwise_sum(views, kernel.astype(dtype), place.rank, place.channel_axis)
   assert total is not None, "internal: a window without cells"
   return total.astype(x.dtype)
+
+
+def _check(kernel: Array, window: SpatialWindow) -> None:
+  if not kernel.size:
+    raise InvalidInputError(f"depthwise convolution: the filter of shape {kernel.shape} is empty.")
+  window.check()
 
 
 def depthwise_convolve(x: Array, kernel: Array, window: SpatialWindow, place: Layout) -> Array:
@@ -68,6 +72,7 @@ def depthwise_convolve(x: Array, kernel: Array, window: SpatialWindow, place: La
     Same dtype, `channels * multiplier` channels, those of one input channel side by side.
   """
   if not uses_conv_forms():
+    _check(kernel, window)
     return grouped_form(jnp.asarray(x), jnp.asarray(kernel), window, place)
   return lax.platform_dependent(
     x,

@@ -1,5 +1,7 @@
 """Depthwise convolution against TensorFlow, and its two forms against each other."""
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -11,6 +13,7 @@ from graftax.ops_jax.nn.depthwise import depthwise_conv2d_native, depthwise_conv
 from graftax.ops_jax.spatial.layouts import layout
 from graftax.ops_jax.spatial.windows import spatial_window
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
+from graftax.xla_call_module.lax_extras import xla_convolutions
 
 pytestmark = pytest.mark.tensorflow
 
@@ -72,10 +75,11 @@ def test_a_filter_for_other_channels_raises():
   ("size", "stride", "error"), [((300, 300), 1, UnsupportedAttrError), ((3, 3), 0, InvalidInputError)]
 )
 def test_windows_that_no_program_has_room_for_raise(size, stride, error):
-  with pytest.raises(error, match="expected at"):
-    depthwise_conv2d_native(
-      jnp.ones((1, 400, 400, 2)), jnp.ones((*size, 2, 1)), strides=(1, stride, stride, 1), padding="VALID"
-    )
+  for forms in (contextlib.nullcontext(), xla_convolutions()):
+    with forms, pytest.raises(error, match="expected at"):
+      depthwise_conv2d_native(
+        jnp.ones((1, 400, 400, 2)), jnp.ones((*size, 2, 1)), strides=(1, stride, stride, 1), padding="VALID"
+      )
 
 
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])

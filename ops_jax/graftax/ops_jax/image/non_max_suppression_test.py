@@ -1,0 +1,25 @@
+"""The index of the best box against `jnp.argmax`; the ops are compared with TensorFlow in `boxes_test`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.ops_jax.image.non_max_suppression import _first_maximum
+
+_VECTORS = [
+  [3.0],
+  [1.0, 5.0, 5.0, 2.0],
+  [-np.inf, -np.inf],
+  [np.inf, np.nan, np.inf, np.nan],
+  [-0.0, 0.0],
+  *np.random.default_rng(0).normal(size=(3, 100)).round(1),
+]
+
+
+@pytest.mark.parametrize("values", _VECTORS)
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
+def test_it_is_that_of_the_first_maximum(values, dtype):
+  x = np.asarray(values, dtype)
+  found = jax.jit(_first_maximum)(x)
+  assert found.dtype == np.int32 and found == jnp.argmax(x)
