@@ -38,6 +38,7 @@ ROOMS = {
     "compute_dtype": [
         ":errors",
         ":jax_versions",
+        ":jaxprs",
         "@pypi//jax",
         "@pypi//numpy",
     ],
@@ -153,14 +154,20 @@ ROOMS = {
     "jax_primitives": [
         ":errors",
         ":jax_versions",
+        ":jaxprs",
         ":platforms",
         "@pypi//jax",
         "@pypi//numpy",
     ],
     "jax_versions": ["@pypi//jax"],
+    "jaxprs": [
+        ":jax_versions",
+        "@pypi//jax",
+    ],
     "lax_extras": [
         ":_lazy",
         ":jax_versions",
+        ":jaxprs",
         ":mlir",
         "@pypi//jax",
         "@pypi//numpy",

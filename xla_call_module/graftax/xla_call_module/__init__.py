@@ -65,6 +65,7 @@ Helpers:
 
 - `errors`: the errors of this package.
 - `jax_versions`: what differs between the supported versions of JAX.
+- `jaxprs`: jaxprs read, and run with other equations.
 """
 
 import warnings

@@ -13,6 +13,7 @@ from jax.typing import DTypeLike
 
 from graftax.xla_call_module import errors, jax_versions
 from graftax.xla_call_module.jax_versions import Operand
+from graftax.xla_call_module.jaxprs import as_closed, bound, has_primitives
 
 __all__ = ["with_compute_dtype"]
 
@@ -139,10 +140,10 @@ class _Narrowed:
   def _product(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     (out,) = equation.outvars
     if _dtype_of(out) != _WIDE or any(jnp.result_type(x) not in (_WIDE, self._dtype) for x in operands):
-      return _bound(equation, _wide(equation, operands))
+      return bound(equation, _wide(equation, operands))
     # The precision is one of float32. XLA adds up in float32 whatever the dtype of the result is.
     params = equation.params | {"precision": None, "preferred_element_type": self._dtype}
-    return _bound(equation, [_cast(x, self._dtype) for x in operands], params)
+    return bound(equation, [_cast(x, self._dtype) for x in operands], params)
 
   def _other(
     self, equation: JaxprEqn, operands: list[Operand], decides: Sequence[bool] | None = None
@@ -152,19 +153,19 @@ class _Narrowed:
     kinds = [_dtype_of(atom) == _WIDE for atom in equation.invars]
     floats = [x for x, is_float, counts in zip(operands, kinds, deciding, strict=True) if is_float and counts]
     if not floats or not all(map(self._is_narrow, floats)):
-      return _bound(equation, _wide(equation, operands))
+      return bound(equation, _wide(equation, operands))
     if equation.primitive.name in _EXACT:
-      return _bound(equation, [_cast(x, self._dtype) if f else x for x, f in zip(operands, kinds, strict=True)])
-    results = _bound(equation, _wide(equation, operands))
+      return bound(equation, [_cast(x, self._dtype) if f else x for x, f in zip(operands, kinds, strict=True)])
+    results = bound(equation, _wide(equation, operands))
     return [_cast(y, self._dtype) if y.dtype == _WIDE else y for y in results]
 
   def call(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs what a `jit` or `remat` equation calls."""
     params = equation.params
-    closed = _closed(params["jaxpr"])
+    closed = as_closed(params["jaxpr"])
     if equation.primitive.name in ("jit", "pjit"):
       if not all(_is_unspecified(x) for x in (*params["in_shardings"], *params["out_shardings"])):
-        return _bound(equation, _wide(equation, operands))
+        return bound(equation, _wide(equation, operands))
       return jax.jit(lambda *operands: self.run(closed, operands), inline=params["inline"])(*operands)
     kept = jax.checkpoint(
       lambda *operands: self.run(closed, operands), prevent_cse=params["prevent_cse"], policy=params["policy"]
@@ -178,7 +179,7 @@ class _Narrowed:
     def original(*others: Array) -> Sequence[Operand]:
       return self._other(equation, [*constants, *others])
 
-    closed = _closed(equation.params["call_jaxpr"])
+    closed = as_closed(equation.params["call_jaxpr"])
     if not _has_products(closed):
       return original(*others)
     function = jax.custom_jvp(lambda *others: self.run(closed, [*constants, *others]))
@@ -192,7 +193,7 @@ class _Narrowed:
     def original(*others: Array) -> list[Operand]:
       return list(self._other(equation, [*constants, *others]))
 
-    closed = _closed(next(equation.params[key] for key in ("call_jaxpr", "fun_jaxpr") if key in equation.params))
+    closed = as_closed(next(equation.params[key] for key in ("call_jaxpr", "fun_jaxpr") if key in equation.params))
     if not _has_products(closed):
       return original(*others)
     dtypes = [x.dtype for x in jax.eval_shape(lambda *xs: self.run(closed, [*constants, *xs]), *others)]
@@ -212,7 +213,7 @@ class _Narrowed:
     dtypes = [jnp.result_type(x) for x in carry]
 
     def step(carry: list[Operand], row: list[Operand]) -> tuple[list[Operand], list[Operand]]:
-      results = self.run(_closed(params["jaxpr"]), [*consts, *carry, *row])
+      results = self.run(as_closed(params["jaxpr"]), [*consts, *carry, *row])
       return [_cast(x, d) for x, d in zip(results[:num_carry], dtypes, strict=True)], results[num_carry:]
 
     options = {key: params[key] for key in ("length", "reverse", "unroll")}
@@ -223,21 +224,21 @@ class _Narrowed:
     """Runs a loop. It carries the dtypes of the initial values."""
     params = equation.params
     if params["cond_jaxpr"].out_avals[0].shape:  # conditions of several loops, which only the primitive takes
-      return _bound(equation, _wide(equation, operands))
+      return bound(equation, _wide(equation, operands))
     num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body, carry = operands[:num_cond], operands[num_cond:][:num_body], operands[num_cond + num_body :]
     dtypes = [jnp.result_type(x) for x in carry]
 
     def body(carry: list[Operand]) -> list[Operand]:
-      results = self.run(_closed(params["body_jaxpr"]), [*of_body, *carry])
+      results = self.run(as_closed(params["body_jaxpr"]), [*of_body, *carry])
       return [_cast(x, d) for x, d in zip(results, dtypes, strict=True)]
 
     start = [_cast(jnp.asarray(x), d) for x, d in zip(carry, dtypes, strict=True)]
-    return lax.while_loop(lambda carry: self.run(_closed(params["cond_jaxpr"]), [*of_cond, *carry])[0], body, start)
+    return lax.while_loop(lambda carry: self.run(as_closed(params["cond_jaxpr"]), [*of_cond, *carry])[0], body, start)
 
   def cond(self, equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     """Runs a branch. A result is narrow if it is narrow in all branches."""
-    branches = [_closed(branch) for branch in equation.params["branches"]]
+    branches = [as_closed(branch) for branch in equation.params["branches"]]
     index, *others = operands
     found = [jax.eval_shape(lambda *xs, b=branch: self.run(b, xs), *others) for branch in branches]
     dtypes = [
@@ -290,29 +291,9 @@ def _wide(equation: JaxprEqn, operands: Sequence[Operand]) -> list[Operand]:
   return [_cast(x, _WIDE) if _dtype_of(a) == _WIDE else x for x, a in zip(operands, equation.invars, strict=True)]
 
 
-def _bound(equation: JaxprEqn, operands: Sequence[Operand], params: dict[str, Any] | None = None) -> Sequence[Operand]:
-  results = jax_versions.bind_equation(equation.primitive, operands, equation.params if params is None else params)
-  found: Sequence[Operand] = results if equation.primitive.multiple_results else [results]
-  return found
-
-
-def _closed(jaxpr: Any) -> ClosedJaxpr:
-  return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, [])
-
-
 def _is_unspecified(sharding: object) -> bool:
   return not isinstance(sharding, jax.sharding.Sharding)
 
 
 def _has_products(closed: ClosedJaxpr) -> bool:
-  """Returns whether a jaxpr or one within it has a product."""
-  return any(
-    equation.primitive.name in _PRODUCTS
-    or any(
-      _has_products(_closed(value))
-      for parameter in equation.params.values()
-      for value in (parameter if isinstance(parameter, list | tuple) else [parameter])
-      if hasattr(value, "eqns") or isinstance(value, ClosedJaxpr)
-    )
-    for equation in closed.jaxpr.eqns
-  )
+  return has_primitives(closed.jaxpr, _PRODUCTS)

@@ -1,15 +1,16 @@
 """`with_jax_primitives`: functions for tools that read jaxprs and know only JAX's own primitives."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
 from jax import Array
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from graftax.xla_call_module import errors, jax_versions, platforms
+from graftax.xla_call_module import errors, platforms
 from graftax.xla_call_module.jax_versions import Operand
+from graftax.xla_call_module.jaxprs import as_closed, bound, evaluated, has_primitives, inner_jaxprs
 
 __all__ = ["with_jax_primitives"]
 
@@ -61,17 +62,7 @@ def with_jax_primitives(function: Callable[P, T], *, platform: str | None = None
 
 def _run(closed: ClosedJaxpr, operands: Sequence[Operand], platform: str | None) -> list[Operand]:
   """Returns the results of a jaxpr, computed with JAX's primitives."""
-  jaxpr = closed.jaxpr
-  values: dict[Var, Operand] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-  values |= dict(zip(jaxpr.invars, operands, strict=True))
-
-  def read(atom: Var | Literal) -> Operand:
-    return atom.val if isinstance(atom, Literal) else values[atom]
-
-  for equation in jaxpr.eqns:
-    results = _equation(equation, [read(atom) for atom in equation.invars], platform)
-    values.update(zip(equation.outvars, results, strict=True))
-  return [read(atom) for atom in jaxpr.outvars]
+  return evaluated(closed, operands, lambda equation, operands: _equation(equation, operands, platform))
 
 
 def _equation(equation: JaxprEqn, operands: Sequence[Operand], platform: str | None) -> Sequence[Operand]:
@@ -89,14 +80,14 @@ def _equation(equation: JaxprEqn, operands: Sequence[Operand], platform: str | N
       return _run(params["branches"][operands[0].position], operands[1:], platform)
   if name in _RULES:
     return _with_derivative_of(equation, operands, _expansion(equation, operands), platform)
-  if not any(_has_others(inner, platform) for inner in _jaxprs(params.values())):
-    return _bound(equation, operands, params)
+  if not any(_has_others(inner, platform) for inner in inner_jaxprs(params.values())):
+    return bound(equation, operands, params)
   if name == "custom_jvp_call":
     return _with_rule_of(equation, operands, platform)
   if name in ("custom_vjp_call", "custom_vjp_call_jaxpr"):
-    (jaxpr,) = _jaxprs(params.values())
+    (jaxpr,) = inner_jaxprs(params.values())
     return _with_derivative_of(equation, operands, jaxpr, platform)
-  return _bound(equation, operands, {key: _replaced(value, platform) for key, value in params.items()})
+  return bound(equation, operands, {key: _replaced(value, platform) for key, value in params.items()})
 
 
 class _Branch:
@@ -113,11 +104,6 @@ def _position(choices: Sequence[Sequence[str] | None], platform: str) -> int:
   raise errors.PlatformError(f"the function has code for {choices} and none for {platform!r}.")
 
 
-def _bound(equation: JaxprEqn, operands: Sequence[Operand], params: Mapping[str, Any]) -> Sequence[Operand]:
-  results = jax_versions.bind_equation(equation.primitive, operands, params)
-  return results if equation.primitive.multiple_results else [results]
-
-
 def _expansion(equation: JaxprEqn, operands: Sequence[Operand]) -> ClosedJaxpr:
   """Returns what an equation of ours computes."""
   if "jaxpr" in equation.params:
@@ -132,7 +118,7 @@ def _with_derivative_of(
   """Returns the results of `jaxpr`, with the reverse mode of the equation."""
 
   def original(*operands: Array) -> list[Array]:
-    return list(_bound(equation, operands, equation.params))
+    return list(bound(equation, operands))
 
   function = jax.custom_vjp(lambda *operands: _run(jaxpr, operands, platform))
   function.defvjp(
@@ -144,43 +130,29 @@ def _with_derivative_of(
 
 def _with_rule_of(equation: JaxprEqn, operands: Sequence[Operand], platform: str | None) -> Sequence[Operand]:
   """Returns the results of an equation of `jax.custom_jvp` made of JAX's primitives, with the same rule."""
-  (jaxpr,) = _jaxprs([equation.params["call_jaxpr"]])
+  (jaxpr,) = inner_jaxprs([equation.params["call_jaxpr"]])
 
   def original(*operands: Array) -> list[Array]:
-    return list(_bound(equation, operands, equation.params))
+    return list(bound(equation, operands))
 
   function = jax.custom_jvp(lambda *operands: _run(jaxpr, operands, platform))
   function.defjvp(lambda primals, tangents: jax.jvp(original, primals, tangents))
   return function(*operands)
 
 
-def _jaxprs(values: Iterable[object]) -> Iterator[ClosedJaxpr]:
-  """Yields the jaxprs among parameters."""
-  for value in values:
-    if isinstance(value, ClosedJaxpr):
-      yield value
-    elif isinstance(value, Jaxpr):
-      yield ClosedJaxpr(value, [])
-    elif isinstance(value, list | tuple):
-      yield from _jaxprs(value)
-
-
 def _has_others(closed: ClosedJaxpr, platform: str | None) -> bool:
   """Returns whether a jaxpr has equations that are to be replaced."""
   names = (*_RULES, _CHECK) if platform is None else (*_RULES, _CHECK, _CHOICE)
-  return any(
-    equation.primitive.name in names or any(_has_others(inner, platform) for inner in _jaxprs(equation.params.values()))
-    for equation in closed.jaxpr.eqns
-  )
+  return has_primitives(closed.jaxpr, names)
 
 
 def _replaced(value: Any, platform: str | None) -> Any:
   """Returns a parameter of an equation with its jaxprs made of JAX's primitives."""
-  if isinstance(value, list | tuple) and any(True for _ in _jaxprs(value)):
+  if isinstance(value, list | tuple) and any(True for _ in inner_jaxprs(value)):
     return type(value)(_replaced(part, platform) for part in value)
   if not isinstance(value, ClosedJaxpr | Jaxpr):
     return value
-  closed = value if isinstance(value, ClosedJaxpr) else ClosedJaxpr(value, [])
+  closed = as_closed(value)
   if not _has_others(closed, platform):
     return value
   specs = [

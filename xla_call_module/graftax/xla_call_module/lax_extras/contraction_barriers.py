@@ -17,8 +17,7 @@ must not be used at all.
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import jax
@@ -26,7 +25,8 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
-from graftax.xla_call_module import jax_versions
+from graftax.xla_call_module.jax_versions import Operand
+from graftax.xla_call_module.jaxprs import as_closed, bound, evaluated, has_primitives, inner_jaxprs
 
 __all__ = ["with_contraction_barriers"]
 
@@ -45,8 +45,6 @@ _OPAQUE = ("graftax_linear_call", "ragged_dot_general", "stablehlo_embed")
 # Functions such as `jax.nn.relu6` have no more equations.
 _FEW_EQUATIONS = 6
 _CONTROL_FLOW = ("cond", "scan", "while")
-_Operand = Any
-"""An array of any kind, or a number."""
 
 
 def with_contraction_barriers(function: Callable[P, T]) -> Callable[P, T]:
@@ -80,36 +78,36 @@ def with_contraction_barriers(function: Callable[P, T]) -> Callable[P, T]:
 def _inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
   """Returns a program without calls, but for those in loops and branches."""
 
-  def run(closed: ClosedJaxpr, operands: Sequence[_Operand]) -> list[_Operand]:
-    def results(equation: JaxprEqn, operands: list[_Operand]) -> Sequence[_Operand]:
+  def run(closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:
+    def results(equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
       called = _called(equation)
-      if called is not None and (_has_contractions(equation) or _num_equations(called.jaxpr) <= _FEW_EQUATIONS):
+      if called is not None and (_holds_contractions(equation) or _num_equations(called.jaxpr) <= _FEW_EQUATIONS):
         return run(called, operands)
-      return _bound(equation, operands, equation.params)
+      return bound(equation, operands)
 
-    return _evaluated(closed, operands, results)
+    return evaluated(closed, operands, results)
 
   return jax.make_jaxpr(lambda *operands: run(closed, operands))(*closed.in_avals)
 
 
-def _run(closed: ClosedJaxpr, operands: Sequence[_Operand]) -> list[_Operand]:
+def _run(closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:
   """Returns the results of a program without calls, with barriers."""
   found = _Joined.of(closed.jaxpr)
 
-  def results(equation: JaxprEqn, operands: list[_Operand]) -> Sequence[_Operand]:
+  def results(equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     name, params = equation.primitive.name, equation.params
     if name in _CONTROL_FLOW:
       params = {key: _with_barriers_inside(value) for key, value in params.items()}
-    elif name in _OPAQUE or name not in _CONTRACTIONS and _has_contractions(equation):
+    elif name in _OPAQUE or _holds_contractions(equation):
       raise NotImplementedError(f"{name}: whether it has contractions is not known, or they have no barriers.")
     elif not found.alone.isdisjoint(equation.outvars):
       operands = [lax.optimization_barrier(operands[0]), *operands[1:]]
     pairs = zip(equation.invars, operands, strict=True)
     hidden = [lax.optimization_barrier(x) if atom in found.addends.get(id(equation), ()) else x for atom, x in pairs]
-    values = _bound(equation, hidden, params)
+    values = bound(equation, hidden, params)
     return values if found.ends.isdisjoint(equation.outvars) else lax.optimization_barrier(values)
 
-  return _evaluated(closed, operands, results)
+  return evaluated(closed, operands, results)
 
 
 def _with_barriers_inside(value: Any) -> Any:
@@ -122,6 +120,8 @@ def _with_barriers_inside(value: Any) -> Any:
 
 
 _Makers = dict[Var, JaxprEqn]
+# None is the result of the program.
+_Readers = dict[Var, list[JaxprEqn | None]]
 
 
 @dataclasses.dataclass
@@ -141,34 +141,39 @@ class _Joined:
   @classmethod
   def of(cls, jaxpr: Jaxpr) -> "_Joined":
     """Returns what may be joined in a program without calls."""
-    readers: dict[Var, list[JaxprEqn | None]] = {}
-    for equation in jaxpr.eqns:
-      for atom in equation.invars:
-        if isinstance(atom, Var):
-          readers.setdefault(atom, []).append(equation)
-    for atom in jaxpr.outvars:
-      if isinstance(atom, Var):
-        readers.setdefault(atom, []).append(None)
+    readers, found, joined = _readers(jaxpr), cls(), set[Var]()
     makers = {var: equation for equation in jaxpr.eqns for var in equation.outvars}
-    found, joined = cls(), set[Var]()
     for equation in jaxpr.eqns:
       if equation.primitive.name in _CONTRACTIONS:
-        (value,) = equation.outvars
-        for fits in _JOINED if _can_be_joined(equation) else ():
-          (reader, *others) = readers.get(value, [None])
-          if reader is not None and not others and joined.isdisjoint(reader.outvars) and fits(reader, value, makers):
-            if fits is _is_sum:
-              found.addends[id(reader)] = (_other(reader, value),)
-            (value,) = reader.outvars
-            joined.add(value)
-        # Those of different vectors may be merged: then their sums are not joined.
-        end = _silu(value, readers) if _is_only_bias(equation, value, makers) else None
-        if end is not None:
-          found.alone.update(equation.outvars)
-          joined.add(end)
-          value = end
-        found.ends.add(value)
+        found._add(equation, readers, makers, joined)
     return found
+
+  def _add(self, contraction: JaxprEqn, readers: _Readers, makers: _Makers, joined: set[Var]) -> None:
+    (value,) = contraction.outvars
+    for fits in _STEPS if _can_be_joined(contraction) else ():
+      (reader, *others) = readers.get(value, [None])
+      if reader is not None and not others and joined.isdisjoint(reader.outvars) and fits(reader, value, makers):
+        if fits is _is_sum:
+          self.addends[id(reader)] = (_other(reader, value),)
+        (value,) = reader.outvars
+        joined.add(value)
+    # Those of different vectors may be merged: then their sums are not joined.
+    end = _silu(value, readers) if _is_only_bias(contraction, value, makers) else None
+    if end is not None:
+      self.alone.update(contraction.outvars)
+      joined.add(end)
+      value = end
+    self.ends.add(value)
+
+
+def _readers(jaxpr: Jaxpr) -> _Readers:
+  """Returns the equations that read each value, once for each operand."""
+  found: _Readers = {}
+  pairs = [(atom, equation) for equation in jaxpr.eqns for atom in equation.invars]
+  for atom, reader in [*pairs, *((atom, None) for atom in jaxpr.outvars)]:
+    if isinstance(atom, Var):
+      found.setdefault(atom, []).append(reader)
+  return found
 
 
 def _is_only_bias(contraction: JaxprEqn, value: Var, makers: _Makers) -> bool:
@@ -177,7 +182,7 @@ def _is_only_bias(contraction: JaxprEqn, value: Var, makers: _Makers) -> bool:
   return adds is not contraction and product in adds.invars and _is_bias(adds, product, makers)
 
 
-def _silu(value: Var, readers: dict[Var, list[JaxprEqn | None]]) -> Var | None:
+def _silu(value: Var, readers: _Readers) -> Var | None:
   """Returns `value * logistic(value)` if nothing else reads the value or its logistic function."""
   found = readers.get(value, [])
   by_name = {reader.primitive.name: reader for reader in found if reader is not None}
@@ -232,7 +237,7 @@ def _is_six(equation: JaxprEqn, value: Var, makers: _Makers) -> bool:
   )
 
 
-_JOINED = (_is_bias, _is_sum, _is_relu, _is_six)
+_STEPS = (_is_bias, _is_sum, _is_relu, _is_six)
 
 
 def _other(equation: JaxprEqn, value: Var) -> Var | Literal:
@@ -250,18 +255,19 @@ def _maker(atom: Var | Literal, makers: _Makers) -> JaxprEqn | None:
 
 
 def _number(atom: Var | Literal, makers: _Makers) -> Any:
-  """Returns the number that all elements of a value are; None if that is not known."""
-  maker = _maker(atom, makers)
-  while maker is not None and maker.primitive.name in ("broadcast_in_dim", "convert_element_type"):
-    (atom,) = maker.invars
+  """Returns the number that all elements of a value are, or None if that is not known after a few equations."""
+  for _ in range(_FEW_EQUATIONS):
     maker = _maker(atom, makers)
+    if maker is None or maker.primitive.name not in ("broadcast_in_dim", "convert_element_type"):
+      break
+    atom = maker.invars[0]
   return atom.val if isinstance(atom, Literal) and np.ndim(atom.val) == 0 else None
 
 
 def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
-  """Returns the program that an equation calls; None if it is no call."""
+  """Returns the program that an equation calls, or None if the equation is not a call."""
   found = [equation.params[key] for key in _CALLED_PARAMETERS if key in equation.params]
-  return _closed(found[0]) if found and equation.primitive.name in _CALLS else None
+  return as_closed(found[0]) if found and equation.primitive.name in _CALLS else None
 
 
 def _num_equations(jaxpr: Jaxpr) -> int:
@@ -270,42 +276,6 @@ def _num_equations(jaxpr: Jaxpr) -> int:
   return sum(1 if program is None else _num_equations(program.jaxpr) for program in called)
 
 
-def _has_contractions(equation: JaxprEqn) -> bool:
-  """Returns whether an equation is a contraction or holds one."""
-  inner = itertools.chain.from_iterable(program.eqns for program in _programs(equation.params.values()))
-  return equation.primitive.name in _CONTRACTIONS or any(map(_has_contractions, inner))
-
-
-def _programs(values: Any) -> Iterator[Jaxpr]:
-  for value in values:
-    if isinstance(value, ClosedJaxpr | Jaxpr):
-      yield value.jaxpr if isinstance(value, ClosedJaxpr) else value
-    elif isinstance(value, tuple | list):
-      yield from _programs(value)
-
-
-def _evaluated(
-  closed: ClosedJaxpr,
-  operands: Sequence[_Operand],
-  results: Callable[[JaxprEqn, list[_Operand]], Sequence[_Operand]],
-) -> list[_Operand]:
-  """Returns the results of a program, each of whose equations is computed by a function of it and its operands."""
-  jaxpr = closed.jaxpr
-  values: dict[Var, _Operand] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-  values |= dict(zip(jaxpr.invars, operands, strict=True))
-
-  def read(atom: Var | Literal) -> _Operand:
-    return atom.val if isinstance(atom, Literal) else values[atom]
-
-  for equation in jaxpr.eqns:
-    values.update(zip(equation.outvars, results(equation, [read(atom) for atom in equation.invars]), strict=True))
-  return [read(atom) for atom in jaxpr.outvars]
-
-
-def _bound(equation: JaxprEqn, operands: list[_Operand], params: dict[str, Any]) -> Sequence[_Operand]:
-  found = jax_versions.bind_equation(equation.primitive, operands, params)
-  return found if equation.primitive.multiple_results else [found]
-
-
-def _closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
-  return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, [])
+def _holds_contractions(equation: JaxprEqn) -> bool:
+  """Returns whether an equation has a program with contractions among its parameters."""
+  return any(has_primitives(inner.jaxpr, _CONTRACTIONS) for inner in inner_jaxprs(equation.params.values()))

@@ -1,0 +1,61 @@
+"""Reads jaxprs, and runs them with other equations."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+
+from graftax.xla_call_module import jax_versions
+from graftax.xla_call_module.jax_versions import Operand
+
+__all__ = ["as_closed", "bound", "evaluated", "has_primitives", "inner_jaxprs"]
+
+
+def as_closed(jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
+  """Returns a jaxpr with its constants, of which it has none if it is not closed."""
+  return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, [])
+
+
+def inner_jaxprs(values: Iterable[object]) -> Iterator[ClosedJaxpr]:
+  """Yields the jaxprs among parameters of an equation."""
+  for value in values:
+    if isinstance(value, ClosedJaxpr | Jaxpr):
+      yield as_closed(value)
+    elif isinstance(value, list | tuple):
+      yield from inner_jaxprs(value)
+
+
+def has_primitives(jaxpr: Jaxpr, names: Collection[str]) -> bool:
+  """Returns whether a jaxpr, or one within it, has an equation with one of these primitives."""
+  return any(
+    equation.primitive.name in names
+    or any(has_primitives(inner.jaxpr, names) for inner in inner_jaxprs(equation.params.values()))
+    for equation in jaxpr.eqns
+  )
+
+
+def bound(
+  equation: JaxprEqn, operands: Sequence[Operand], params: Mapping[str, Any] | None = None
+) -> Sequence[Operand]:
+  """Returns the results of an equation for other operands, and for other parameters if they are given."""
+  results = jax_versions.bind_equation(equation.primitive, operands, equation.params if params is None else params)
+  found: Sequence[Operand] = results if equation.primitive.multiple_results else [results]
+  return found
+
+
+def evaluated(
+  closed: ClosedJaxpr,
+  operands: Sequence[Operand],
+  results: Callable[[JaxprEqn, list[Operand]], Sequence[Operand]],
+) -> list[Operand]:
+  """Returns the results of a jaxpr, each of whose equations is computed by a function of it and its operands."""
+  jaxpr = closed.jaxpr
+  values: dict[Var, Operand] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+  values |= dict(zip(jaxpr.invars, operands, strict=True))
+
+  def read(atom: Var | Literal) -> Operand:
+    return atom.val if isinstance(atom, Literal) else values[atom]
+
+  for equation in jaxpr.eqns:
+    values.update(zip(equation.outvars, results(equation, [read(atom) for atom in equation.invars]), strict=True))
+  return [read(atom) for atom in jaxpr.outvars]
