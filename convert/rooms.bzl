@@ -120,6 +120,7 @@ ROOMS = {
         ":conversion",
         ":errors",
         ":evaluation",
+        ":jaxprs",
         ":planning",
         ":program",
         ":pytrees",
@@ -157,6 +158,7 @@ ROOMS = {
         "@pypi//jax",
         "@pypi//numpy",
     ],
+    "jaxprs": ["@pypi//jax"],
     "live": [
         ":_tensorflow",
         ":errors",
@@ -228,6 +230,7 @@ ROOMS = {
     "source_code": [
         ":errors",
         ":host_split",
+        ":jaxprs",
         ":pytrees",
         ":source_lines",
         "//graphdef_ir",

@@ -46,6 +46,7 @@ It is compiled:
 Helpers:
 
 - `gc_pause`: Pauses Python's cyclic garbage collector.
+- `jaxprs`: The equations of jaxprs and of the programs within them.
 - `pytrees`: Names for what users pass in and get back, of which no type says more.
 - `recursion`: Turns a RecursionError of a conversion or call into the error for programs that are too deep.
 - `shown_names`: `shown`, a list of names as messages show it: the first ten, and how many there are besides.

@@ -2,6 +2,7 @@
 
 - `freezing`: `freeze`, the whole rewrite.
 - `compiling`: `jit_for_inference`, which compiles the smaller program together with its parameters.
+- `onednn`: oneDNN, which XLA can call on CPUs.
 - `branches`: Conditionals whose predicate is known.
 - `known_parts`: The tensors of a program that depend on constants and fixed parameters alone, and their values.
 - `scaling`: Scales and shifts per channel, folded into the filters of convolutions and dots before them.

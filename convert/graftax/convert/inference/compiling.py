@@ -1,15 +1,14 @@
 """`jit_for_inference`: a converted function compiled together with fixed parameters."""
 
-import contextlib
 from collections.abc import Callable, Hashable, Mapping
 
 import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from graftax.convert import xla_options
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
+from graftax.convert.inference import onednn
 from graftax.convert.inference.freezing import freeze
 from graftax.convert.pytrees import PyTree
 from graftax.convert.shown_names import shown
@@ -21,6 +20,8 @@ __all__ = ["jit_for_inference"]
 
 # XLA holds constants of a program several times while it compiles.
 _MOST_BYTES = 1 << 30
+
+_Compute = Callable[..., PyTree]
 
 
 def jit_for_inference(
@@ -37,7 +38,8 @@ def jit_for_inference(
     fn: a function that `convert`, or `convert` of a SavedModel, returned.
     params: values of its parameters.
     compute_dtype: bfloat16 or float16, to compute matrix products and convolutions of float32 in that dtype, as
-      `graftax.xla_call_module.with_compute_dtype` does. bfloat16 is faster on processors that have instructions for it.
+      `graftax.xla_call_module.with_compute_dtype` does. On CPUs that have instructions for bfloat16, it is faster for
+      dense convolutions and much slower for depthwise ones.
 
   Returns:
     A function `predict(*args, rng=None, **kwargs) -> outputs` with the other arguments of `fn`. It compiles once for
@@ -76,12 +78,31 @@ def jit_for_inference(
     [3.0, 8.0]
   """
   frozen, fixed, report = freeze(fn, params)
-  uses_onednn = jax.default_backend() == "cpu" and xla_options.has_onednn()
+  uses_onednn = jax.default_backend() == "cpu" and onednn.has_onednn()
   embeds = uses_onednn and report.bytes_after <= _MOST_BYTES
   arrays = {name: value for name, value in fixed.items() if isinstance(value, np.ndarray | jax.Array)}
   # Arrays of JAX may be spread over devices; constants are not. Tables and strings are never arguments.
   constants = {**fixed, **({name: np.asarray(value) for name, value in arrays.items()} if embeds else {})}
   placed = {} if embeds else jax.device_put(arrays)
+  compute = _outputs_of(frozen, constants)
+  # Filters that are arguments would be laid out again in each call, which takes longer than other forms.
+  in_xla = _with_convolutions_of_xla(compute) if embeds else compute
+  if compute_dtype is not None:
+    # Imports what lifts StableHLO, which is slow and few programs need.
+    from graftax.xla_call_module import with_compute_dtype
+
+    compute, in_xla = with_compute_dtype(compute, compute_dtype), with_compute_dtype(in_xla, compute_dtype)
+  plain = jax.jit(compute)
+  fast = _OnednnPrograms(with_contraction_barriers(in_xla), plain) if uses_onednn else plain
+
+  def predict(*args: PyTree, **kwargs: PyTree) -> PyTree:
+    return (fast if is_outside_of_transformations() else plain)(placed, *args, **kwargs)
+
+  return predict
+
+
+def _outputs_of(frozen: AnnotatedFunction, constants: Mapping[str, Value]) -> _Compute:
+  """Returns a function of the other parameters and the arguments that returns the outputs alone."""
 
   def compute(placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> PyTree:
     given = {**constants, **placed}
@@ -89,52 +110,45 @@ def jit_for_inference(
     assigned = [name for name, value in new_params.items() if value is not given[name]]
     if assigned:
       raise ConversionError(
-        f"jit_for_inference: {fn.name} assigns parameters: {shown(assigned)}. "
+        f"jit_for_inference: {frozen.name} assigns parameters: {shown(assigned)}. "
         "Use graftax.convert.jit, which returns their new values."
       )
     return outputs
 
-  def compute_in_xla(placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> PyTree:
-    # Filters that are arguments would be laid out again in each call, which takes longer than other forms.
-    with xla_convolutions() if embeds else contextlib.nullcontext():
-      return compute(placed, *args, **kwargs)
+  return compute
 
-  plain, fast = compute, compute_in_xla
-  if compute_dtype is not None:
-    # Imports what lifts StableHLO, which is slow and few programs need.
-    from graftax.xla_call_module import with_compute_dtype
 
-    plain, fast = with_compute_dtype(plain, compute_dtype), with_compute_dtype(fast, compute_dtype)
-  fast = with_contraction_barriers(fast)
-  transformed, traced = jax.jit(plain), jax.jit(fast)
-  chosen: list[Callable[..., PyTree]] = []
+def _with_convolutions_of_xla(compute: _Compute) -> _Compute:
+  def computed(*args: PyTree, **kwargs: PyTree) -> PyTree:
+    with xla_convolutions():
+      return compute(*args, **kwargs)
 
-  def choice(args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> Callable[..., PyTree]:
-    if not uses_onednn:
-      return transformed
-    try:
-      options = xla_options.onednn_options(traced.trace(placed, *args, **kwargs).jaxpr)
-    except NotImplementedError:
-      return transformed
-    return jax.jit(fast, compiler_options=options)
+  return computed
 
-  seen: set[Hashable] = set()
 
-  def predict(*args: PyTree, **kwargs: PyTree) -> PyTree:
-    if not is_outside_of_transformations():
-      return transformed(placed, *args, **kwargs)
+class _OnednnPrograms:
+  """A function compiled for oneDNN, once for each set of shapes; another one where it has no barriers.
+
+  The options are those for the first program: they depend on the operations, which shapes do not change.
+  """
+
+  def __init__(self, function: _Compute, otherwise: _Compute) -> None:
+    self._function, self._otherwise = function, otherwise
+    self._compiled: list[_Compute] = []
+    self._seen: set[Hashable] = set()
+
+  def __call__(self, placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> PyTree:
     leaves, structure = jax.tree.flatten((args, kwargs))
     shapes = (structure, *((getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))) for leaf in leaves))
-    if shapes in seen:
-      return chosen[0](placed, *args, **kwargs)
-    with xla_options.without_compilation_cache():
-      if not chosen:
-        chosen.append(choice(args, kwargs))
-      try:
-        outputs = chosen[0](placed, *args, **kwargs)
-      except NotImplementedError:  # of the barriers, for other shapes than those of the first call
-        return transformed(placed, *args, **kwargs)
-    seen.add(shapes)
+    if shapes in self._seen:
+      return self._compiled[0](placed, *args, **kwargs)
+    try:
+      with onednn.without_compilation_cache():
+        if not self._compiled:
+          traced = jax.jit(self._function).trace(placed, *args, **kwargs)
+          self._compiled.append(jax.jit(self._function, compiler_options=onednn.onednn_options(traced.jaxpr)))
+        outputs = self._compiled[0](placed, *args, **kwargs)
+    except NotImplementedError:  # of the barriers
+      return self._otherwise(placed, *args, **kwargs)
+    self._seen.add(shapes)
     return outputs
-
-  return predict

@@ -17,7 +17,7 @@ from graftax.convert import (
   freeze,
   jit_for_inference,
 )
-from graftax.convert.xla_options import has_onednn
+from graftax.convert.inference.onednn import has_onednn
 from graftax.graphdef_ir import DType, FunctionRef, LimitExceededError, Limits
 from graftax.testing.graph_builders import const, function, node, program
 

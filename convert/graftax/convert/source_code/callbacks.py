@@ -1,10 +1,8 @@
 """Refuses programs that call back to Python."""
 
-from collections.abc import Iterator
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
-
+from graftax.convert.jaxprs import nested_equations
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_lines import source_line
 
@@ -24,7 +22,9 @@ def check_callbacks(closed: ClosedJaxpr) -> None:
   Raises:
     SourceError: the program has callbacks.
   """
-  found = [_place(equation, scope) for equation, scope in _equations(closed.jaxpr, "") if is_callback(_name(equation))]
+  found = [
+    _place(equation, scope) for equation, scope in nested_equations(closed.jaxpr) if is_callback(_name(equation))
+  ]
   if found:
     raise callback_error(found)
 
@@ -36,22 +36,6 @@ def callback_error(places: list[str]) -> SourceError:
     f"the program calls back to Python, which is not source of this program:{lines}\n"
     "Convert the part without callbacks, or remove debugging calls."
   )
-
-
-def _equations(jaxpr: Jaxpr, scope: str) -> Iterator[tuple[JaxprEqn, str]]:
-  """Yields the equations of a program and of all that it holds, each with the scope around it."""
-  for equation in jaxpr.eqns:
-    path = "/".join(part for part in (scope, str(equation.source_info.name_stack)) if part)
-    yield equation, path
-    for leaf in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
-      if isinstance(leaf, ClosedJaxpr):
-        yield from _equations(leaf.jaxpr, path)
-      elif isinstance(leaf, Jaxpr):
-        yield from _equations(leaf, path)
-
-
-def _is_program(value: object) -> bool:
-  return isinstance(value, ClosedJaxpr | Jaxpr)
 
 
 def _name(equation: JaxprEqn) -> str:
