@@ -31,11 +31,11 @@ def _graftax(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
 
 
 def _graftax_frozen(folder: Path, inputs: Sequence[Array], train: bool) -> _Run:
-  from graftax import savedmodel_io
-  from graftax.convert import jit_for_inference
-
   _only_inference(train)
   import jax
+
+  from graftax import savedmodel_io
+  from graftax.convert import jit_for_inference
 
   predict = jit_for_inference(*savedmodel_io.load(folder / "saved_model").convert("serve"))
   on_device = jax.device_put(_named(inputs))
