@@ -7,7 +7,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.errors import ConversionError
+from graftax.convert.errors import VariableWriteError
 from graftax.convert.inference import onednn
 from graftax.convert.inference.freezing import freeze
 from graftax.convert.pytrees import PyTree
@@ -47,8 +47,8 @@ def jit_for_inference(
     transformations of JAX can be applied to it; within them it is the frozen function, without oneDNN.
 
   Raises:
-    ConversionError: `fn` is not a converted function with parameters. Also if it assigns parameters, when the result is
-      called: use `graftax.convert.jit`.
+    ConversionError: `fn` is not a converted function with parameters.
+    VariableWriteError: when the result is called, if `fn` assigns parameters: use `graftax.convert.jit`.
     ParameterError: `params` does not have the names of its parameters.
     LimitExceededError: as for `freeze`.
     ArgumentError: another `compute_dtype`.
@@ -109,7 +109,7 @@ def _outputs_of(frozen: AnnotatedFunction, constants: Mapping[str, Value]) -> _C
     outputs, new_params = frozen(given, *args, **kwargs)
     assigned = [name for name, value in new_params.items() if value is not given[name]]
     if assigned:
-      raise ConversionError(
+      raise VariableWriteError(
         f"jit_for_inference: {frozen.name} assigns parameters: {shown(assigned)}. "
         "Use graftax.convert.jit, which returns their new values."
       )

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.convert import ConversionError, convert_program, jit_for_inference
+from graftax.convert import VariableWriteError, convert_program, jit_for_inference
 from graftax.convert.inference import compiling, onednn
 from graftax.convert.jaxprs import nested_equations
 from graftax.graphdef_ir import DType
@@ -168,5 +168,5 @@ def test_a_function_that_assigns_parameters_raises():
   ]
   fn, params = convert_program(program(function("f", ["x", "*v"], nodes, ["y"], ["count"]), (), {"v": 3.0}))
   predict = jit_for_inference(fn, params)
-  with pytest.raises(ConversionError, match=r"f assigns parameters: \['v'\]\. Use graftax\.convert\.jit"):
+  with pytest.raises(VariableWriteError, match=r"f assigns parameters: \['v'\]\. Use graftax\.convert\.jit"):
     predict(np.float32(2))

@@ -234,7 +234,11 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "savedmodel_io.save('m', (jnp.linalg.eigvals, jax.ShapeDtypeStruct((3, 3), 'float32')), lowering='tf_ops')",
     "Use the default lowering, if the consumer runs StableHLO. [Primitives](primitives.md) lists what has a form.",
   ),
-  convert.VariableWriteError: ("", 'Use `call_tf(f, variables="explicit")`: [TensorFlow in JAX](guides/call_tf.md).'),
+  convert.VariableWriteError: (
+    "",
+    'Use `call_tf(f, variables="explicit")`: [TensorFlow in JAX](guides/call_tf.md). Instead of `jit_for_inference`, '
+    "use `jit`, which returns the new values: [faster programs](guides/speed.md#parameters-that-are-not-copied).",
+  ),
   # SavedModels
   files.SavedModelError: (
     "",
