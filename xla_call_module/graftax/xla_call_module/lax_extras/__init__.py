@@ -9,6 +9,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `convolutions`: `lax.conv_general_dilated` in the form that is the fastest on each platform.
 - `depthwise`: Depthwise convolutions as sums of shifted inputs, and their derivatives in forms that are as fast.
 - `gather_scatter`: Gather and scatter with HLO's semantics.
+- `inlined_contractions`: Programs without calls around their contractions, in the forms that oneDNN computes fastest.
 - `int64_pairs`: `Int64Pair`, 64-bit integers as two arrays of 32-bit words.
 - `linear_calls`: Linear functions with a given transpose.
 - `loop_reversal`: Reverse mode of a loop with a fixed number of checkpoints.

@@ -26,23 +26,17 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from graftax.xla_call_module.jax_versions import Operand
-from graftax.xla_call_module.jaxprs import as_closed, bound, evaluated, has_primitives, inner_jaxprs
+from graftax.xla_call_module.jaxprs import bound, evaluated
+from graftax.xla_call_module.lax_extras.inlined_contractions import CONTRACTIONS, holds_contractions, inlined
 
 __all__ = ["with_contraction_barriers"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_CONTRACTIONS = ("conv_general_dilated", "dot_general")
-# Calls, and functions with derivatives of their own, of which only what they compute counts for inference.
-_CALLS = (
-  "checkpoint", "closed_call", "composite", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
-  "graftax_call_with_tangents", "jit", "pjit", "remat2",
-)  # fmt: skip
-_CALLED_PARAMETERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 # What they compute is not told by a jaxpr.
 _OPAQUE = ("graftax_linear_call", "ragged_dot_general", "stablehlo_embed")
-# Functions such as `jax.nn.relu6` have no more equations.
+# Between a number and an array that repeats it.
 _FEW_EQUATIONS = 6
 _CONTROL_FLOW = ("cond", "scan", "while")
 
@@ -68,26 +62,11 @@ def with_contraction_barriers(function: Callable[P, T]) -> Callable[P, T]:
   @functools.wraps(function)
   def isolated(*args: P.args, **kwargs: P.kwargs) -> T:
     closed, shapes = jax.make_jaxpr(lambda args, kwargs: function(*args, **kwargs), return_shape=True)(args, kwargs)
-    results = _run(_inlined(closed), jax.tree.leaves((args, kwargs)))
+    results = _run(inlined(closed), jax.tree.leaves((args, kwargs)))
     found: T = jax.tree.unflatten(jax.tree.structure(shapes), results)
     return found
 
   return isolated
-
-
-def _inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
-  """Returns a program without calls, but for those in loops and branches."""
-
-  def run(closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:
-    def results(equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
-      called = _called(equation)
-      if called is not None and (_holds_contractions(equation) or _num_equations(called.jaxpr) <= _FEW_EQUATIONS):
-        return run(called, operands)
-      return bound(equation, operands)
-
-    return evaluated(closed, operands, results)
-
-  return jax.make_jaxpr(lambda *operands: run(closed, operands))(*closed.in_avals)
 
 
 def _run(closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:
@@ -98,7 +77,7 @@ def _run(closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:
     name, params = equation.primitive.name, equation.params
     if name in _CONTROL_FLOW:
       params = {key: _with_barriers_inside(value) for key, value in params.items()}
-    elif name in _OPAQUE or _holds_contractions(equation):
+    elif name in _OPAQUE or holds_contractions(equation):
       raise NotImplementedError(f"{name}: whether it has contractions is not known, or they have no barriers.")
     elif not found.alone.isdisjoint(equation.outvars):
       operands = [lax.optimization_barrier(operands[0]), *operands[1:]]
@@ -115,8 +94,8 @@ def _with_barriers_inside(value: Any) -> Any:
     return tuple(map(_with_barriers_inside, value))
   if not isinstance(value, ClosedJaxpr):
     return value
-  inlined = _inlined(value)
-  return jax.make_jaxpr(lambda *operands: _run(inlined, operands))(*value.in_avals)
+  program = inlined(value)
+  return jax.make_jaxpr(lambda *operands: _run(program, operands))(*value.in_avals)
 
 
 _Makers = dict[Var, JaxprEqn]
@@ -144,7 +123,7 @@ class _Joined:
     readers, found, joined = _readers(jaxpr), cls(), set[Var]()
     makers = {var: equation for equation in jaxpr.eqns for var in equation.outvars}
     for equation in jaxpr.eqns:
-      if equation.primitive.name in _CONTRACTIONS:
+      if equation.primitive.name in CONTRACTIONS:
         found._add(equation, readers, makers, joined)
     return found
 
@@ -262,20 +241,3 @@ def _number(atom: Var | Literal, makers: _Makers) -> Any:
       break
     atom = maker.invars[0]
   return atom.val if isinstance(atom, Literal) and np.ndim(atom.val) == 0 else None
-
-
-def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
-  """Returns the program that an equation calls, or None if the equation is not a call."""
-  found = [equation.params[key] for key in _CALLED_PARAMETERS if key in equation.params]
-  return as_closed(found[0]) if found and equation.primitive.name in _CALLS else None
-
-
-def _num_equations(jaxpr: Jaxpr) -> int:
-  """Returns the number of equations without calls."""
-  called = map(_called, jaxpr.eqns)
-  return sum(1 if program is None else _num_equations(program.jaxpr) for program in called)
-
-
-def _holds_contractions(equation: JaxprEqn) -> bool:
-  """Returns whether an equation has a program with contractions among its parameters."""
-  return any(has_primitives(inner.jaxpr, _CONTRACTIONS) for inner in inner_jaxprs(equation.params.values()))
