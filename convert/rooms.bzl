@@ -67,6 +67,7 @@ ROOMS = {
         "@pypi//jax",
         "@pypi//numpy",
     ],
+    "freed_memory": [],
     "gc_pause": [],
     "generator_variables": [
         ":planning",

@@ -71,6 +71,7 @@ ROOMS = {
         ":run_model",
         ":source_folder",
         ":weights_report",
+        "//convert",
         "//graphdef_ir",
         "//hub_io",
         "//savedmodel_io",

@@ -40,6 +40,7 @@ What a conversion returns, takes and raises:
 It is compiled:
 
 - `compiled`: Compiles a converted function as `jax.jit` does, without copying the parameters that it does not assign.
+- `freed_memory`: Lets the C library keep the memory that compiled programs free after each call.
 - `xla_options`: Options of XLA that were measured to make compiled programs faster: for a platform, this jaxlib, and a
   program.
 
@@ -78,6 +79,7 @@ from graftax.convert.errors import (
   VariableWriteError,
 )
 from graftax.convert.evaluation.known_values import known_values
+from graftax.convert.freed_memory import keep_freed_memory
 from graftax.convert.host_ops.registry import host_op_modules
 from graftax.convert.host_split.host_calls import HostArray, HostParts
 from graftax.convert.host_split.split import Split, split_program
@@ -173,6 +175,7 @@ __all__ = [
   "jax_program",
   "jit",
   "jit_for_inference",
+  "keep_freed_memory",
   "keyword_structure",
   "known_values",
   "named_tuple_class",

@@ -14,6 +14,9 @@ __all__ = ["Prepared", "Worker", "WorkerError"]
 
 _SCRIPT = Path(__file__).with_name("worker.py")
 
+# All frameworks get memory in large pages, and freed memory is kept, as `graftax.convert.keep_freed_memory` does.
+_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647"
+
 Prepared = Mapping[str, Json]
 """What a worker tells of a row: `ready_s` and `values`, or `failed`."""
 
@@ -38,6 +41,7 @@ class Worker:
     environment = dict(os.environ)
     # What one run compiled must not be there for the next.
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    environment.setdefault("GLIBC_TUNABLES", _TUNABLES)
     with log.open("w", encoding="utf-8") as errors:
       self._process = subprocess.Popen(
         [str(python), str(script), contestant, str(folder), *rows],
