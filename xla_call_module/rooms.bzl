@@ -120,6 +120,7 @@ ROOMS = {
         ":errors",
         ":exported",
         ":jax_versions",
+        ":jaxprs",
         ":lax_extras",
         ":mlir",
         "@pypi//jax",

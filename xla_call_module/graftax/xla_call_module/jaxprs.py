@@ -1,14 +1,16 @@
 """Reads jaxprs, and runs them with other equations."""
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from graftax.xla_call_module import jax_versions
 from graftax.xla_call_module.jax_versions import Operand
 
-__all__ = ["as_closed", "bound", "evaluated", "has_primitives", "inner_jaxprs"]
+__all__ = ["as_closed", "bound", "evaluated", "has_primitives", "inner_jaxprs", "place_of"]
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
@@ -43,6 +45,14 @@ def bound(
   return found
 
 
+@contextlib.contextmanager
+def place_of(equation: JaxprEqn) -> Iterator[None]:
+  """Gives what runs inside the name scope, the source line and the context of an equation."""
+  stack = source_info_util.current_name_stack() + equation.source_info.name_stack
+  with source_info_util.user_context(equation.source_info.traceback, name_stack=stack), equation.ctx.manager:
+    yield
+
+
 def evaluated(
   closed: ClosedJaxpr,
   operands: Sequence[Operand],
@@ -57,5 +67,7 @@ def evaluated(
     return atom.val if isinstance(atom, Literal) else values[atom]
 
   for equation in jaxpr.eqns:
-    values.update(zip(equation.outvars, results(equation, [read(atom) for atom in equation.invars]), strict=True))
+    with place_of(equation):
+      found = results(equation, [read(atom) for atom in equation.invars])
+    values.update(zip(equation.outvars, found, strict=True))
   return [read(atom) for atom in jaxpr.outvars]

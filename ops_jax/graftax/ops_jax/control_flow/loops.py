@@ -314,19 +314,23 @@ class _Loop:
 
   def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
     """Runs the loop as `jax.lax.scan` over its counters."""
+    # Importing it takes long, and few graphs need it.
+    from graftax.xla_call_module.lax_extras import scan_with_products_before
+
     columns = counted.columns()
     if counted.num_iterations == 0:
       return tuple(self.initial)
 
-    def step(carry: _Carry, xs: tuple[Array, Sequence[Array]]) -> tuple[_Carry, None]:
+    def step(carry: _Carry, xs: tuple[Array, Sequence[Array]]) -> _Carry:
       number, counters = xs
       known = dict(zip(columns, counters, strict=True))
-      return self._next(carry, known, number, lists), None
+      return self._next(carry, known, number, lists)
 
     carry, lists = self._initial_carry(counted, None)
     # The array of a symbolic length is traced.
     arange = (jnp if counted.is_symbolic else np).arange
-    carry, _ = jax.lax.scan(step, carry, (arange(counted.num_iterations, dtype=np.int32), list(columns.values())))
+    numbers = arange(counted.num_iterations, dtype=np.int32)
+    carry = scan_with_products_before(step, carry, (numbers, list(columns.values())))
     return self._finish(carry, lists, counted)
 
   def while_loop(self, cond: _Condition, room: int | None) -> tuple[Value, ...]:

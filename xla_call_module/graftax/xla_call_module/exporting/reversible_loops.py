@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun, primitives
 
 from graftax.xla_call_module import jax_versions, lax_extras
+from graftax.xla_call_module.jaxprs import place_of
 from graftax.xla_call_module.lax_extras.arrays import ArrayFunction
 
 __all__ = ["reversible"]
@@ -55,8 +55,7 @@ def _run(closed: ClosedJaxpr, *args: Array) -> list[Array]:
     return atom.val if isinstance(atom, Literal) else values[atom]
 
   for eqn, unused in zip(jaxpr.eqns, _last_uses(jaxpr), strict=True):
-    stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
-    with source_info_util.user_context(eqn.source_info.traceback, name_stack=stack), eqn.ctx.manager:
+    with place_of(eqn):
       results = _run_equation(eqn, [read(atom) for atom in eqn.invars])
     values.update(zip(eqn.outvars, results, strict=True))
     for variable in unused:

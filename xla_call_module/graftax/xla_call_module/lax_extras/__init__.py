@@ -9,6 +9,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `convolutions`: `lax.conv_general_dilated` in the form that is the fastest on each platform.
 - `depthwise`: Depthwise convolutions as sums of shifted inputs, and their derivatives in forms that are as fast.
 - `gather_scatter`: Gather and scatter with HLO's semantics.
+- `hoisted_products`: Scans that multiply what they read from a sequence before the loop, for all steps at once.
 - `inlined_contractions`: Programs without calls around their contractions, in the forms that oneDNN computes fastest.
 - `int64_pairs`: `Int64Pair`, 64-bit integers as two arrays of 32-bit words.
 - `linear_calls`: Linear functions with a given transpose.
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.convolutions import conv_general_dilated
   from graftax.xla_call_module.lax_extras.depthwise import accumulation_dtype, depthwise_conv, depthwise_sum
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
+  from graftax.xla_call_module.lax_extras.hoisted_products import scan_with_products_before
   from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
   from graftax.xla_call_module.lax_extras.monoids import (
@@ -109,6 +111,7 @@ __all__ = [
   "reduce_window",
   "replaced",
   "scan_sizes",
+  "scan_with_products_before",
   "scatter",
   "select_and_scatter",
   "stack_dims",
@@ -123,7 +126,7 @@ __all__ = [
 _HOMES = (
     "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "conv_forms",
     "linear_calls", "depthwise", "convolutions", "gather_scatter", "closure_conversion",
-    "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers",
+    "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers", "hoisted_products",
 )  # fmt: skip
 
 

@@ -86,7 +86,8 @@ def _without_one(equation: JaxprEqn, operands: Sequence[Operand]) -> Operand:
 def _is_pointwise(equation: JaxprEqn) -> bool:
   """Returns whether a convolution is a small product of the channels of each pixel with a matrix, channels last."""
   params: dict[str, Any] = equation.params
-  numbers, (x, kernel) = params["dimension_numbers"], (atom.aval for atom in equation.invars)
+  x, kernel = _avals(equation)
+  numbers = params["dimension_numbers"]
   sizes = [kernel.shape[axis] for axis in numbers.rhs_spec[2:]]
   return bool(
     x.dtype == kernel.dtype == np.float32
@@ -102,9 +103,13 @@ def _is_pointwise(equation: JaxprEqn) -> bool:
 
 def _num_products(equation: JaxprEqn) -> float:
   """Returns how many numbers a convolution by windows of one pixel multiplies; infinity if it is not known."""
-  x, kernel = (atom.aval.shape for atom in equation.invars)
-  sizes = (*x, kernel[equation.params["dimension_numbers"].rhs_spec[0]])
+  x, kernel = _avals(equation)
+  sizes = (*x.shape, kernel.shape[equation.params["dimension_numbers"].rhs_spec[0]])
   return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else math.inf
+
+
+def _avals(equation: JaxprEqn) -> list[Any]:
+  return [atom.aval for atom in equation.invars]
 
 
 def _product(equation: JaxprEqn, operands: Sequence[Operand]) -> Operand:
