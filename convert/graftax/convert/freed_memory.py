@@ -5,7 +5,9 @@ import ctypes
 __all__ = ["keep_freed_memory"]
 
 # Parameters of mallopt(3), the same on all systems with glibc.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+# glibc keeps blocks up to this size by itself, and early versions accept no more.
+_LEAST_BYTES = 1 << 25
 # mallopt takes an int.
 _MOST_BYTES = (1 << 31) - 1
 
@@ -18,27 +20,29 @@ def keep_freed_memory(max_bytes: int = 1 << 30) -> bool:
   with zeros again, which can take as long as the computation: EfficientNetB0 takes 17 instead of 27 ms for four images.
 
   It is for the whole process and cannot be undone, and the process keeps as much memory as its largest calls need. So
-  call it in programs, such as servers, and not in libraries; `graftax run` does. It replaces glibc's tunables
-  `glibc.malloc.mmap_threshold` and `glibc.malloc.trim_threshold`.
+  call it in programs, such as servers, and not in libraries; `graftax run` does. Call it before JAX computes anything:
+  threads share one arena from then on, since the others hold no more than 64 MiB, but threads that have an arena of
+  their own keep it. It replaces glibc's tunables `glibc.malloc.mmap_threshold`, `trim_threshold` and `arena_max`.
 
   Args:
-    max_bytes: size of the largest block that is kept, at most 2 GiB - 1.
+    max_bytes: size of the largest block that is kept, from 32 MiB to 2 GiB - 1.
 
   Returns:
-    Whether it has an effect. It has none with other C libraries than glibc, such as those of Alpine Linux, macOS and
-    Windows.
+    Whether the C library accepted it. Only glibc does; those of Alpine Linux, macOS and Windows do not. It has no
+    effect on allocators that are loaded instead of that of glibc, such as jemalloc.
 
   Raises:
-    ValueError: `max_bytes` is not between 1 and 2 GiB - 1.
+    ValueError: `max_bytes` is not in its range.
 
   Example:
     >>> keep_freed_memory() in (True, False)
     True
   """
-  if not 0 < max_bytes <= _MOST_BYTES:
-    raise ValueError(f"max_bytes={max_bytes}; expected a number of bytes from 1 to {_MOST_BYTES}.")
+  if not _LEAST_BYTES <= max_bytes <= _MOST_BYTES:
+    raise ValueError(f"max_bytes={max_bytes}; expected a number of bytes from {_LEAST_BYTES} to {_MOST_BYTES}.")
   try:
     mallopt = ctypes.CDLL(None).mallopt
   except (AttributeError, OSError, TypeError):  # TypeError: Windows has no default library.
     return False
-  return bool(mallopt(_MMAP_THRESHOLD, max_bytes) and mallopt(_TRIM_THRESHOLD, _MOST_BYTES))
+  keeps_blocks = mallopt(_MMAP_THRESHOLD, max_bytes) or mallopt(_MMAP_THRESHOLD, _LEAST_BYTES)
+  return bool(keeps_blocks and mallopt(_TRIM_THRESHOLD, _MOST_BYTES) and mallopt(_ARENA_MAX, 1))

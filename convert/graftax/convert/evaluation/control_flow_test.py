@@ -304,3 +304,20 @@ def test_arrays_grow_in_loops_of_known_length_and_others_say_what_helps():
   np.testing.assert_allclose(fn(x), tf.function(_growing_until)(x), rtol=1e-6)
   with pytest.raises(NotImplementedError, match=r"enters an iteration with shape \[1, 2\] and leaves it with \[2, 2\]"):
     jax.jit(fn)(x)
+
+
+@pytest.mark.parametrize("cell", ["LSTM", "GRU", "SimpleRNN"])
+def test_products_of_the_inputs_of_a_recurrent_layer_are_computed_before_its_loop(cell):
+  layer = getattr(tf.keras.layers, cell)(4)
+  x = np.linspace(-1, 1, 2 * 6 * 3, dtype=np.float32).reshape(2, 6, 3)
+  tf_fn = tf.function(lambda x: layer(x), autograph=False)
+  fn, params = gc.convert(tf_fn, x)
+  params = {name: jnp.asarray(value) for name, value in params.items()}
+  np.testing.assert_allclose(jax.jit(fn)(params, x)[0], tf_fn(x), rtol=1e-5, atol=1e-6)
+  (loop,) = [e for e in jax.make_jaxpr(fn)(params, x).eqns if e.primitive.name == "scan"]
+  assert str(loop.params["jaxpr"]).count("dot_general") == 1
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(tf_fn(x) ** 2)
+  found = jax.grad(lambda params: (fn(params, x)[0] ** 2).sum())(params)
+  for variable, slope in zip(layer.variables, tape.gradient(loss, layer.variables), strict=True):
+    np.testing.assert_allclose(found[variable.path], slope, rtol=1e-4, atol=1e-5)

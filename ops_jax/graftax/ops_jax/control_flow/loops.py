@@ -4,7 +4,9 @@ Before a `While` runs, `ctx.loop_length` walks it with the values that are known
 (`graftax/convert/evaluation/loop_walk.py`). `_run_while` then takes the first of these that applies:
 
 1. The condition is known in every iteration, so the loop is *counted*. It becomes a `jax.lax.scan`, whose `xs` are the
-   counters: the loop variables that are known in every iteration (`_Loop.scan`). It is unrolled (`_Loop.unroll`)
+   counters: the loop variables that are known in every iteration (`_Loop.scan`). Products of what the body reads with
+   the counters, such as those of the inputs of a recurrent layer, are computed before the scan. It is unrolled
+   (`_Loop.unroll`)
    a) if an inner loop is counted only as long as the counters are known, as in `for i: for j in range(i)`, and the
       outer loop has at most 64 iterations;
    b) if an array changes its shape from one iteration to the next;
@@ -63,6 +65,7 @@ from graftax.ops_jax.control_flow.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, truth, wider_form
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair
 from graftax.ops_jax.variants.structures import is_variant
+from graftax.xla_call_module.lax_extras import scan_with_products_before
 
 __all__ = ["for_loop", "while_"]
 
@@ -314,9 +317,6 @@ class _Loop:
 
   def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
     """Runs the loop as `jax.lax.scan` over its counters."""
-    # Importing it takes long, and few graphs need it.
-    from graftax.xla_call_module.lax_extras import scan_with_products_before
-
     columns = counted.columns()
     if counted.num_iterations == 0:
       return tuple(self.initial)

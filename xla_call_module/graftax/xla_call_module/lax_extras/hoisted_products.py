@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
 from graftax.xla_call_module.jax_versions import Operand
 from graftax.xla_call_module.jaxprs import as_closed, bound, evaluated, place_of
@@ -27,19 +27,25 @@ _READS = frozenset(
   | {"select_n", "squeeze", "sub", "transpose"}
 )
 _CALLS = ("jit", "pjit")
-# Products for all steps are stored. Above this size they are computed in the loop.
-_MOST_BYTES = 1 << 26
-# Numbers of steps, which are computed while tracing.
-_FEW_NUMBERS = 1 << 16
+# What is stored for all steps: rows and products, all together. The other products are computed in the loop.
+_MOST_BYTES = 1 << 27
+# Elements of what is computed while tracing, such as the numbers of rows.
+_FEW_ELEMENTS = 1 << 16
 
 
 def scan_with_products_before(step: Callable[[Carry, Any], Carry], init: Carry, counters: Any) -> Carry:
-  """Returns the last carry of a scan; products that depend on counters alone are computed before it.
+  """Returns the last carry of `jax.lax.scan`; products that do not depend on the carry are computed before it.
+
+  Those are matrix products of what a step reads, with the counters, from arrays that are the same in all steps. They
+  are stored for all steps, up to 128 MiB.
 
   Args:
-    step: maps a carry and the counters of a step to the next carry.
+    step: maps a carry and the counters of a step to the next carry, of the same types.
     init: the first carry, a pytree of arrays.
-    counters: a pytree of arrays `[num_steps, ...]` whose values are known while tracing.
+    counters: a pytree of arrays `[num_steps, ...]`. If one is not an array of NumPy, this is `jax.lax.scan` alone.
+
+  Raises:
+    TypeError: as for `jax.lax.scan`.
 
   Example:
     >>> import jax
@@ -51,18 +57,13 @@ def scan_with_products_before(step: Callable[[Carry, Any], Carry], init: Carry, 
     >>> scan_with_products_before(step, jnp.zeros((1, 4)), np.arange(3)).tolist()
     [[6.0, 6.0, 6.0, 6.0]]
   """
-
-  def plain(carry: Carry, numbers: Any) -> tuple[Carry, None]:
-    return step(carry, numbers), None
-
-  known = jax.tree.leaves(counters)
-  program = _traced(step, init, counters) if all(isinstance(counter, np.ndarray) for counter in known) else None
-  if program is None:
-    carry: Carry = lax.scan(plain, init, counters)[0]
+  known, structure = jax.tree.leaves(counters), jax.tree.structure(init)
+  closed = _traced(step, init, counters) if known and all(isinstance(x, np.ndarray) and len(x) for x in known) else None
+  if closed is None:
+    carry: Carry = lax.scan(lambda carry, numbers: (step(carry, numbers), None), init, counters)[0]
     return carry
-  closed, products = program
+  products = [] if closed.effects else _products(closed.jaxpr, len(known), len(known[0]))
   values = _Reads(closed, known).values(products)
-  structure = jax.tree.structure(init)
 
   def body(carry: Carry, xs: tuple[Sequence[Operand], Sequence[Operand]]) -> tuple[Carry, None]:
     numbers, found = xs
@@ -73,35 +74,66 @@ def scan_with_products_before(step: Callable[[Carry, Any], Carry], init: Carry, 
       value = before.get(equation.outvars[0]) if equation.outvars else None
       return bound(equation, operands) if value is None else [value]
 
-    following: Carry = jax.tree.unflatten(structure, evaluated(closed, [*jax.tree.leaves(carry), *numbers], results))
-    return following, None
+    operands = [*jax.tree.leaves(carry), *numbers]
+    following = evaluated(closed, operands, results) if products else jaxpr_as_fun(closed)(*operands)
+    return jax.tree.unflatten(structure, following), None
 
   carry = lax.scan(body, init, (known, values))[0]
   return carry
 
 
-def _traced(step: Callable[[Carry, Any], Carry], init: Carry, counters: Any) -> tuple[ClosedJaxpr, list[Var]] | None:
-  """Returns a step as a program, and its products that depend on counters alone; None if there are none."""
+def _traced(step: Callable[[Carry, Any], Carry], init: Carry, counters: Any) -> ClosedJaxpr | None:
+  """Returns a step as a program, or None if its carry does not keep its types, which only `jax.lax.scan` can mend."""
   number = jax.tree.map(lambda counter: jax.typeof(counter[0]), counters)
-  closed = jax.make_jaxpr(step)(init, number)
-  first, *others = jax.tree.leaves(counters)
-  products = [] if closed.effects else _products(closed.jaxpr, 1 + len(others), len(first))
-  return (closed, products) if products else None
+  closed, following = jax.make_jaxpr(step, return_shape=True)(init, number)
+  return closed if _types(jax.eval_shape(lambda carry: carry, init)) == _types(following) else None
+
+
+def _types(avals: Any) -> tuple[Any, ...]:
+  leaves, structure = jax.tree.flatten(avals)
+  return structure, [(aval.shape, aval.dtype, aval.weak_type) for aval in leaves]
 
 
 def _products(jaxpr: Jaxpr, num_counters: int, num_steps: int) -> list[Var]:
   """Returns the products of what a step reads with something that is the same in all steps."""
   fixed, read = set(jaxpr.constvars), set(jaxpr.invars[len(jaxpr.invars) - num_counters :])
+  makers: dict[Var, JaxprEqn] = {}
   found: list[Var] = []
+  num_bytes = 0.0
   for equation in jaxpr.eqns:
     operands = {atom for atom in equation.invars if isinstance(atom, Var)}
     if operands <= fixed:
       fixed.update(equation.outvars)
     elif operands <= fixed | read and _only_reads(equation):
       read.update(equation.outvars)
-    elif operands <= fixed | read and _is_product(equation, read, num_steps):
-      found += equation.outvars
+      makers.update(dict.fromkeys(equation.outvars, equation))
+    elif operands <= fixed | read and _is_product(equation, read):
+      needed = num_steps * (_num_bytes(equation) + sum(map(_num_bytes, _needed(equation, makers))))
+      if num_bytes + needed <= _MOST_BYTES:
+        num_bytes += needed
+        found += equation.outvars
   return found
+
+
+def _needed(equation: JaxprEqn, makers: Mapping[Var, JaxprEqn]) -> list[JaxprEqn]:
+  """Returns the equations that make the operands of an equation, in any order."""
+  found: dict[int, JaxprEqn] = {}
+  pending = [equation]
+  while pending:
+    for atom in pending.pop().invars:
+      maker = makers.get(atom) if isinstance(atom, Var) else None
+      if maker is not None and id(maker) not in found:
+        found[id(maker)] = maker
+        pending.append(maker)
+  return list(found.values())
+
+
+def _num_bytes(equation: JaxprEqn) -> float:
+  """Returns the size of the results of an equation; infinity if it is not known."""
+  avals: list[Any] = [var.aval for var in equation.outvars]
+  if not all(isinstance(size, int) for aval in avals for size in aval.shape):
+    return math.inf
+  return sum(math.prod(aval.shape) * aval.dtype.itemsize for aval in avals)
 
 
 def _only_reads(equation: JaxprEqn) -> bool:
@@ -109,18 +141,11 @@ def _only_reads(equation: JaxprEqn) -> bool:
   return equation.primitive.name in _READS if called is None else all(map(_only_reads, called.jaxpr.eqns))
 
 
-def _is_product(equation: JaxprEqn, read: set[Var], num_steps: int) -> bool:
-  """Returns whether an equation multiplies an array that was read with a fixed one, and few enough numbers result."""
+def _is_product(equation: JaxprEqn, read: set[Var]) -> bool:
+  """Returns whether an equation multiplies an array that was read with a fixed one."""
   if equation.primitive.name != "dot_general" or any(equation.params["dimension_numbers"][1]):
     return False
-  aval: Any = equation.outvars[0].aval
-  is_read = [isinstance(atom, Var) and atom in read for atom in equation.invars]
-  sizes = (num_steps, *aval.shape)
-  return (
-    is_read.count(True) == 1
-    and all(isinstance(size, int) for size in sizes)
-    and math.prod(sizes) * aval.dtype.itemsize <= _MOST_BYTES
-  )
+  return [isinstance(atom, Var) and atom in read for atom in equation.invars].count(True) == 1
 
 
 def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
@@ -147,13 +172,7 @@ class _Reads:
 
   def values(self, wanted: Sequence[Var]) -> list[Operand]:
     """Returns values `[num_steps, ...]`."""
-    needed: dict[int, JaxprEqn] = {}
-    pending = list(wanted)
-    while pending:
-      equation = self._makers.get(pending.pop())
-      if equation is not None and id(equation) not in needed:
-        needed[id(equation)] = equation
-        pending += [atom for atom in equation.invars if isinstance(atom, Var)]
+    needed = {id(maker) for var in wanted for maker in (self._makers[var], *_needed(self._makers[var], self._makers))}
     for equation in self._makers.values():
       if id(equation) in needed and equation.outvars[0] not in self._found:
         operands = [_read(atom, self._found) for atom in equation.invars]
@@ -180,11 +199,21 @@ def _results(equation: JaxprEqn, operands: Sequence[_Value]) -> list[_Value]:
   values = [operand.value for operand in operands]
   if not is_row:
     return [_Value(value, False) for value in bound(equation, values)]
-  if all(not isinstance(value, jax.core.Tracer) and np.size(value) <= _FEW_NUMBERS for value in values):
+  if _is_small(equation, operands):
     with jax.ensure_compile_time_eval():
       return _mapped(equation, operands)
   rows = _whole_sequence(equation, operands)
   return _mapped(equation, operands) if rows is None else [_Value(rows, True)]
+
+
+def _is_small(equation: JaxprEqn, operands: Sequence[_Value]) -> bool:
+  """Returns whether operands are known and, with the results for all steps, have few elements."""
+  if any(isinstance(operand.value, jax.core.Tracer) for operand in operands):
+    return False
+  num_steps = next(len(operand.value) for operand in operands if operand.is_row)
+  avals: list[Any] = [var.aval for var in equation.outvars]
+  results = [num_steps * math.prod(aval.shape) for aval in avals]
+  return max(*results, *(np.size(operand.value) for operand in operands)) <= _FEW_ELEMENTS
 
 
 def _mapped(equation: JaxprEqn, operands: Sequence[_Value]) -> list[_Value]:

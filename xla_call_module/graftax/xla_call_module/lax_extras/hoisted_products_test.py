@@ -78,7 +78,7 @@ def test_values_and_derivatives_are_those_of_scan(name):
 
 def test_products_are_computed_before_the_loop():
   for name, (read, sequence) in _READS.items():
-    # A slice of a value that changes its meaning by the step stays in the loop.
+    # `slice` is not among what may be done with a row.
     assert _products_in_loop(_layer(read), sequence, _W, _U) == 1 + (name == "two rows"), name
   reads_all = jax.make_jaxpr(_layer(_row))(_SEQUENCE, _W, _U)
   assert "gather" not in str(reads_all)
@@ -94,9 +94,81 @@ def test_what_depends_on_the_state_stays_in_the_loop():
   np.testing.assert_allclose(layer(_U), _plain(lambda x, i: jnp.tanh((x + i) @ _U), _START, np.arange(3)), rtol=1e-6)
 
 
-def test_many_numbers_are_computed_in_the_loop(monkeypatch):
-  monkeypatch.setattr("graftax.xla_call_module.lax_extras.hoisted_products._MOST_BYTES", 4 * _STEPS * 2 * 4 - 1)
-  assert _products_in_loop(_layer(_row), _SEQUENCE, _W, _U) == 2
+def test_many_bytes_are_computed_in_the_loop(monkeypatch):
+  # For each step a row with its axis and without it, and a product, and some numbers of rows.
+  rows_and_product = 4 * _STEPS * (2 * 2 * 3 + 2 * 4)
+  for limit, in_loop in ((rows_and_product + 4 * _STEPS * 6, 1), (rows_and_product - 1, 2)):
+    monkeypatch.setattr("graftax.xla_call_module.lax_extras.hoisted_products._MOST_BYTES", limit)
+    assert _products_in_loop(_layer(_flat), _SEQUENCE, _W, _U) == in_loop
+
+
+def _flat(sequence, i):
+  return lax.squeeze(lax.dynamic_slice(sequence, (i, 0, 0), (1, 2, 3)), (0,))
+
+
+def test_windows_are_not_stored_for_all_steps():
+  x, w = _normal(5000, 32), _normal(256 * 32, 8)
+  counters = np.arange(4000, dtype=np.int32)
+
+  def windows(x, w, scan=scan_with_products_before):
+    def step(state, i):
+      return jnp.tanh(state + lax.dynamic_slice(x, (i, 0), (256, 32)).reshape(-1) @ w)
+
+    return scan(step, jnp.zeros(8), counters)
+
+  assert _products_in_loop(windows, x, w) == 1
+
+  def shifted():
+    def step(state, i):
+      return jnp.tanh(state + (jnp.asarray(w[:4096, 0]) + i.astype(np.float32)) @ w[:4096])
+
+    return scan_with_products_before(step, jnp.zeros(8), counters)
+
+  assert sum(map(np.size, jax.make_jaxpr(shifted)().consts)) < 2 * w.size
+
+
+_MIXED = {
+  "weak integer": (lambda c, i: jnp.floor(c) + _row(_SEQUENCE, i)[0] @ _W, 0),
+  "doubled": (lambda c, i: c * 2 + _row(_SEQUENCE, i)[0] @ _W, 0),
+  "bfloat16": (lambda c, i: c * 2.0 + (_row(_SEQUENCE, i)[0] @ _W).astype(jnp.bfloat16), np.zeros(4, jnp.bfloat16)),
+}
+
+
+@pytest.mark.parametrize("name", _MIXED)
+def test_types_of_a_carry_are_those_of_scan(name):
+  step, init = _MIXED[name]
+  try:
+    expected = _plain(step, init, np.arange(_STEPS))
+  except TypeError:
+    with pytest.raises(TypeError, match="carry"):
+      scan_with_products_before(step, init, np.arange(_STEPS))
+    return
+  found = scan_with_products_before(step, init, np.arange(_STEPS))
+  assert found.dtype == expected.dtype
+  np.testing.assert_allclose(np.float32(found), np.float32(expected), rtol=1e-5)
+
+
+def test_other_structures_raise():
+  with pytest.raises(TypeError, match="carry"):
+    scan_with_products_before(lambda c, i: {"b": c["a"]}, {"a": jnp.zeros(2)}, np.arange(3))
+
+
+def test_a_step_is_traced_once():
+  traces = []
+
+  def nested(depth, state):
+    def step(state, i):
+      traces.append(depth)
+      return nested(depth - 1, state) if depth else state + 1
+
+    return scan_with_products_before(step, state, np.arange(2))
+
+  assert nested(3, jnp.zeros(())) == 16
+  assert traces == [3, 2, 1, 0]
+
+
+def test_no_steps():
+  assert scan_with_products_before(lambda c, i: c + 1, jnp.ones(()), np.arange(0)) == 1
 
 
 def test_traced_counters_are_those_of_scan():
@@ -105,11 +177,15 @@ def test_traced_counters_are_those_of_scan():
   np.testing.assert_allclose(layer(np.arange(_STEPS)), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_prints_are_not_repeated(capsys):
-  def step(x, i):
-    jax.debug.print("step {}", i)
-    return x + _row(_SEQUENCE, i) @ _W
+def test_prints_stay_in_their_order(capsys):
+  def printing(w):
+    def step(x, i):
+      jax.debug.print("step {}", i, ordered=True)
+      return x + _row(_SEQUENCE, i) @ w
 
-  scan_with_products_before(step, jnp.asarray(_START), np.arange(2))
+    return scan_with_products_before(step, jnp.asarray(_START), np.arange(2))
+
+  printing(_W)
   jax.effects_barrier()
-  assert sorted(capsys.readouterr().out.split("\n")) == ["", "step 0", "step 1"]
+  assert capsys.readouterr().out == "step 0\nstep 1\n"
+  assert _products_in_loop(printing, _W) == 1

@@ -75,10 +75,11 @@ def _num_equations(jaxpr: Jaxpr) -> int:
 
 
 def _without_one(equation: JaxprEqn, operands: Sequence[Operand]) -> Operand:
-  """Returns a product, or its other factor if one is the number 1."""
-  for number, other in (operands, operands[::-1]):
+  """Returns a product, or its other factor if one is the number 1; complex infinity times 1 is not infinity."""
+  aval: Any = equation.outvars[0].aval
+  for number, other in (operands, operands[::-1]) if aval.dtype.kind != "c" else ():
     if isinstance(number, int | float | np.generic | np.ndarray) and np.ndim(number) == 0 and number == 1:
-      if getattr(other, "aval", None) == equation.outvars[0].aval:
+      if getattr(other, "aval", None) == aval:
         return other
   return bound(equation, operands)[0]
 
