@@ -4,18 +4,26 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import jax
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from graftax.xla_call_module import jax_versions
 from graftax.xla_call_module.jax_versions import Operand
 
-__all__ = ["as_closed", "bound", "evaluated", "has_primitives", "inner_jaxprs", "place_of"]
+__all__ = ["array_type", "as_closed", "bound", "evaluated", "has_primitives", "inner_jaxprs", "place_of"]
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
   """Returns a jaxpr with its constants, of which it has none if it is not closed."""
   return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, [])
+
+
+def array_type(atom: Var | Literal) -> jax.core.ShapedArray:
+  """Returns the shape and dtype of an array."""
+  aval = atom.aval
+  assert isinstance(aval, jax.core.ShapedArray), "internal: no array"
+  return aval
 
 
 def inner_jaxprs(values: Iterable[object]) -> Iterator[ClosedJaxpr]:

@@ -15,7 +15,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
 from graftax.xla_call_module.jax_versions import Operand
-from graftax.xla_call_module.jaxprs import as_closed, bound, evaluated, place_of
+from graftax.xla_call_module.jaxprs import array_type, as_closed, bound, evaluated, place_of
 
 __all__ = ["scan_with_products_before"]
 
@@ -130,7 +130,7 @@ def _needed(equation: JaxprEqn, makers: Mapping[Var, JaxprEqn]) -> list[JaxprEqn
 
 def _num_bytes(equation: JaxprEqn) -> float:
   """Returns the size of the results of an equation; infinity if it is not known."""
-  avals: list[Any] = [var.aval for var in equation.outvars]
+  avals = [array_type(var) for var in equation.outvars]
   if not all(isinstance(size, int) for aval in avals for size in aval.shape):
     return math.inf
   return sum(math.prod(aval.shape) * aval.dtype.itemsize for aval in avals)
@@ -211,7 +211,7 @@ def _is_small(equation: JaxprEqn, operands: Sequence[_Value]) -> bool:
   if any(isinstance(operand.value, jax.core.Tracer) for operand in operands):
     return False
   num_steps = next(len(operand.value) for operand in operands if operand.is_row)
-  avals: list[Any] = [var.aval for var in equation.outvars]
+  avals = [array_type(var) for var in equation.outvars]
   results = [num_steps * math.prod(aval.shape) for aval in avals]
   return max(*results, *(np.size(operand.value) for operand in operands)) <= _FEW_ELEMENTS
 

@@ -8,7 +8,6 @@ would be rounded more often.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -16,7 +15,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from graftax.xla_call_module.jax_versions import Operand
-from graftax.xla_call_module.jaxprs import as_closed, bound, evaluated, has_primitives, inner_jaxprs
+from graftax.xla_call_module.jaxprs import array_type, as_closed, bound, evaluated, has_primitives, inner_jaxprs
 
 __all__ = ["CONTRACTIONS", "holds_contractions", "inlined"]
 
@@ -76,7 +75,7 @@ def _num_equations(jaxpr: Jaxpr) -> int:
 
 def _without_one(equation: JaxprEqn, operands: Sequence[Operand]) -> Operand:
   """Returns a product, or its other factor if one is the number 1; complex infinity times 1 is not infinity."""
-  aval: Any = equation.outvars[0].aval
+  aval = array_type(equation.outvars[0])
   for number, other in (operands, operands[::-1]) if aval.dtype.kind != "c" else ():
     if isinstance(number, int | float | np.generic | np.ndarray) and np.ndim(number) == 0 and number == 1:
       if getattr(other, "aval", None) == aval:
@@ -86,37 +85,38 @@ def _without_one(equation: JaxprEqn, operands: Sequence[Operand]) -> Operand:
 
 def _is_pointwise(equation: JaxprEqn) -> bool:
   """Returns whether a convolution is a small product of the channels of each pixel with a matrix, channels last."""
-  params: dict[str, Any] = equation.params
-  x, kernel = _avals(equation)
-  numbers = params["dimension_numbers"]
-  sizes = [kernel.shape[axis] for axis in numbers.rhs_spec[2:]]
-  return bool(
+  x, kernel = map(array_type, equation.invars)
+  numbers, params = _numbers(equation), equation.params
+  ones: list[int] = [kernel.shape[axis] for axis in numbers.rhs_spec[2:]]
+  ones += [*params["window_strides"], *params["lhs_dilation"]]
+  ones += [params["feature_group_count"], params["batch_group_count"]]
+  padding: list[tuple[int, int]] = [*params["padding"]]
+  return (
     x.dtype == kernel.dtype == np.float32
-    and all(isinstance(size, int) and size == 1 for size in sizes)
-    and {*params["window_strides"], *params["lhs_dilation"]} <= {1}
-    and not any(low or high for low, high in params["padding"])
-    and params["feature_group_count"] == params["batch_group_count"] == 1
+    and all(isinstance(size, int) and size == 1 for size in ones)
+    and all(low == high == 0 for low, high in padding)
     and numbers.lhs_spec == numbers.out_spec
     and numbers.lhs_spec[1] == len(numbers.lhs_spec) - 1
     and _num_products(equation) <= _FEW_PRODUCTS
   )
 
 
+def _numbers(equation: JaxprEqn) -> lax.ConvDimensionNumbers:
+  found: lax.ConvDimensionNumbers = equation.params["dimension_numbers"]
+  return found
+
+
 def _num_products(equation: JaxprEqn) -> float:
   """Returns how many numbers a convolution by windows of one pixel multiplies; infinity if it is not known."""
-  x, kernel = _avals(equation)
-  sizes = (*x.shape, kernel.shape[equation.params["dimension_numbers"].rhs_spec[0]])
+  x, kernel = map(array_type, equation.invars)
+  sizes = (*x.shape, kernel.shape[_numbers(equation).rhs_spec[0]])
   return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else math.inf
-
-
-def _avals(equation: JaxprEqn) -> list[Any]:
-  return [atom.aval for atom in equation.invars]
 
 
 def _product(equation: JaxprEqn, operands: Sequence[Operand]) -> Operand:
   """Returns the result of a convolution by windows of one pixel."""
   x, kernel = operands
-  numbers, params = equation.params["dimension_numbers"], equation.params
+  numbers, params = _numbers(equation), equation.params
   matrix = lax.squeeze(kernel, numbers.rhs_spec[2:])
   in_channels = int(numbers.rhs_spec[1] > numbers.rhs_spec[0])
   return lax.dot_general(
