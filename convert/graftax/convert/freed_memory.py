@@ -17,7 +17,7 @@ def keep_freed_memory(max_bytes: int = 1 << 30) -> bool:
 
   XLA allocates the intermediate results of a program in each call on a CPU, and frees them at its end. glibc returns
   blocks of more than 32 MiB to the system, and smaller ones in part. In the next call the system fills all their pages
-  with zeros again, which can take as long as the computation: EfficientNetB0 takes 17 instead of 27 ms for four images.
+  with zeros again, which can take as long as the computation: EfficientNetB0 takes 21 instead of 31 ms for four images.
 
   It is for the whole process and cannot be undone, and the process keeps as much memory as its largest calls need. So
   call it in programs, such as servers, and not in libraries; `graftax run` does. Call it before JAX computes anything:

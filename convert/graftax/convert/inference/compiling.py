@@ -32,7 +32,8 @@ def jit_for_inference(
   The function is frozen as by `freeze`. On CPUs with x86-64 and jaxlib 0.12, which has oneDNN, its parameters become
   constants of the program, so that XLA lays out filters once, when it compiles, and not in each call. Convolutions and
   products are computed together with the bias and activation after them. Elsewhere, and for parameters of more than
-  1 GiB, the parameters are arguments of the program, and are put on the device now.
+  1 GiB, the parameters are arguments of the program, and are put on the device now. On CPUs,
+  `graftax.convert.keep_freed_memory` makes calls with large intermediate results faster.
 
   Args:
     fn: a function that `convert`, or `convert` of a SavedModel, returned.
