@@ -124,7 +124,7 @@ __all__ = [
 
 # The modules that are fast to import come first.
 _HOMES = (
-    "arrays", "int64_pairs", "scan_equations", "hoisted_products", "symbolic_dims", "monoids", "reductions", "windows",
+    "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "hoisted_products", "monoids", "reductions", "windows",
     "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter", "closure_conversion",
     "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers"
 )  # fmt: skip
