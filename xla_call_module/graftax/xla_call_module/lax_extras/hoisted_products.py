@@ -4,18 +4,17 @@ In each step, a recurrent layer multiplies one row of its input with a matrix, a
 product does not need the state. For all steps it is one product, and its derivative for the matrix is one, too.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var, jaxpr_as_fun
 
 from graftax.xla_call_module.jax_versions import Operand
-from graftax.xla_call_module.jaxprs import array_type, as_closed, bound, evaluated, place_of
+from graftax.xla_call_module.jaxprs import array_type, as_closed, bound, evaluated
 
 __all__ = ["scan_with_products_before"]
 
@@ -37,7 +36,7 @@ def scan_with_products_before(step: Callable[[Carry, Any], Carry], init: Carry, 
   """Returns the last carry of `jax.lax.scan`; products that do not depend on the carry are computed before it.
 
   Those are matrix products of what a step reads, with the counters, from arrays that are the same in all steps. They
-  are stored for all steps, up to 128 MiB.
+  are stored for all steps, up to 128 MiB with the rows; within `jax.vmap` for each example.
 
   Args:
     step: maps a carry and the counters of a step to the next carry, of the same types.
@@ -63,7 +62,7 @@ def scan_with_products_before(step: Callable[[Carry, Any], Carry], init: Carry, 
     carry: Carry = lax.scan(lambda carry, numbers: (step(carry, numbers), None), init, counters)[0]
     return carry
   products = [] if closed.effects else _products(closed.jaxpr, len(known), len(known[0]))
-  values = _Reads(closed, known).values(products)
+  values = _for_all_steps(closed, known, products)
 
   def body(carry: Carry, xs: tuple[Sequence[Operand], Sequence[Operand]]) -> tuple[Carry, None]:
     numbers, found = xs
@@ -129,7 +128,7 @@ def _needed(equation: JaxprEqn, makers: Mapping[Var, JaxprEqn]) -> list[JaxprEqn
 
 
 def _num_bytes(equation: JaxprEqn) -> float:
-  """Returns the size of the results of an equation; infinity if it is not known."""
+  """Returns the size of what an equation computes; infinity if it is not known."""
   avals = [array_type(var) for var in equation.outvars]
   if not all(isinstance(size, int) for aval in avals for size in aval.shape):
     return math.inf
@@ -152,91 +151,73 @@ def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
   return as_closed(equation.params["jaxpr"]) if equation.primitive.name in _CALLS else None
 
 
-@dataclasses.dataclass(frozen=True)
-class _Value:
-  """A value of a step: the same for all steps, or `[num_steps, ...]`."""
+class _Rows(NamedTuple):
+  """The values of something in all steps, `[num_steps, ...]`."""
 
   value: Operand
-  is_row: bool
 
 
-class _Reads:
-  """Computes values of a step for all steps."""
+def _for_all_steps(closed: ClosedJaxpr, counters: Sequence[np.ndarray], wanted: Sequence[Var]) -> list[Operand]:
+  """Returns values of a step in all steps, which do not depend on the carry, `[num_steps, ...]`."""
+  makers = {var: equation for equation in closed.jaxpr.eqns for var in equation.outvars}
+  needed = {id(maker) for var in wanted for maker in (makers[var], *_needed(makers[var], makers))}
+  found: dict[Var, Operand] = {}
 
-  def __init__(self, closed: ClosedJaxpr, counters: Sequence[np.ndarray]) -> None:
-    jaxpr = closed.jaxpr
-    self._makers = {var: equation for equation in jaxpr.eqns for var in equation.outvars}
-    self._found = {var: _Value(value, False) for var, value in zip(jaxpr.constvars, closed.consts, strict=True)}
-    rows = jaxpr.invars[len(jaxpr.invars) - len(counters) :]
-    self._found |= {var: _Value(counter, True) for var, counter in zip(rows, counters, strict=True)}
+  def results(equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
+    if id(equation) not in needed:
+      return [None] * len(equation.outvars)
+    values = _results(equation, operands)
+    found.update(zip(equation.outvars, values, strict=True))
+    return values
 
-  def values(self, wanted: Sequence[Var]) -> list[Operand]:
-    """Returns values `[num_steps, ...]`."""
-    needed = {id(maker) for var in wanted for maker in (self._makers[var], *_needed(self._makers[var], self._makers))}
-    for equation in self._makers.values():
-      if id(equation) in needed and equation.outvars[0] not in self._found:
-        operands = [_read(atom, self._found) for atom in equation.invars]
-        with place_of(equation):
-          results = _results(equation, operands)
-        self._found.update(zip(equation.outvars, results, strict=True))
-    return [self._found[var].value for var in wanted]
+  num_carried = len(closed.in_avals) - len(counters)
+  evaluated(closed, [None] * num_carried + list(map(_Rows, counters)), results)
+  return [found[var].value for var in wanted]
 
 
-def _read(atom: Var | Literal, found: Mapping[Var, _Value]) -> _Value:
-  return _Value(atom.val, False) if isinstance(atom, Literal) else found[atom]
-
-
-def _results(equation: JaxprEqn, operands: Sequence[_Value]) -> list[_Value]:
-  """Returns the results of an equation for all steps."""
-  is_row = any(operand.is_row for operand in operands)
+def _results(equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
+  """Returns the results of an equation, as rows if an operand is rows."""
+  if not any(isinstance(operand, _Rows) for operand in operands):
+    return bound(equation, operands)
   called = _called(equation)
-  if called is not None and is_row:
-    found = {var: _Value(value, False) for var, value in zip(called.jaxpr.constvars, called.consts, strict=True)}
-    found |= dict(zip(called.jaxpr.invars, operands, strict=True))
-    for inner in called.jaxpr.eqns:
-      found.update(zip(inner.outvars, _results(inner, [_read(atom, found) for atom in inner.invars]), strict=True))
-    return [_read(atom, found) for atom in called.jaxpr.outvars]
-  values = [operand.value for operand in operands]
-  if not is_row:
-    return [_Value(value, False) for value in bound(equation, values)]
+  if called is not None:
+    return evaluated(called, operands, _results)
   if _is_small(equation, operands):
     with jax.ensure_compile_time_eval():
       return _mapped(equation, operands)
-  rows = _whole_sequence(equation, operands)
-  return _mapped(equation, operands) if rows is None else [_Value(rows, True)]
+  sequence = _whole_sequence(equation, operands)
+  return _mapped(equation, operands) if sequence is None else [_Rows(sequence)]
 
 
-def _is_small(equation: JaxprEqn, operands: Sequence[_Value]) -> bool:
-  """Returns whether operands are known and, with the results for all steps, have few elements."""
-  if any(isinstance(operand.value, jax.core.Tracer) for operand in operands):
+def _value(operand: Operand) -> Operand:
+  return operand.value if isinstance(operand, _Rows) else operand
+
+
+def _is_small(equation: JaxprEqn, operands: Sequence[Operand]) -> bool:
+  """Returns whether operands are known and, with the results in all steps, have few elements."""
+  values = list(map(_value, operands))
+  if any(isinstance(value, jax.core.Tracer) for value in values):
     return False
-  num_steps = next(len(operand.value) for operand in operands if operand.is_row)
-  avals = [array_type(var) for var in equation.outvars]
-  results = [num_steps * math.prod(aval.shape) for aval in avals]
-  return max(*results, *(np.size(operand.value) for operand in operands)) <= _FEW_ELEMENTS
+  num_steps = next(len(operand.value) for operand in operands if isinstance(operand, _Rows))
+  results = [num_steps * math.prod(array_type(var).shape) for var in equation.outvars]
+  return max(*results, *map(np.size, values)) <= _FEW_ELEMENTS
 
 
-def _mapped(equation: JaxprEqn, operands: Sequence[_Value]) -> list[_Value]:
-  axes = [0 if operand.is_row else None for operand in operands]
-  results = jax.vmap(lambda *values: bound(equation, values), in_axes=axes)(*(operand.value for operand in operands))
-  return [_Value(value, True) for value in results]
+def _mapped(equation: JaxprEqn, operands: Sequence[Operand]) -> list[Operand]:
+  axes = [0 if isinstance(operand, _Rows) else None for operand in operands]
+  results = jax.vmap(lambda *values: bound(equation, values), in_axes=axes)(*map(_value, operands))
+  return list(map(_Rows, results))
 
 
-def _whole_sequence(equation: JaxprEqn, operands: Sequence[_Value]) -> Operand | None:
+def _whole_sequence(equation: JaxprEqn, operands: Sequence[Operand]) -> Operand | None:
   """Returns the rows of a sequence if one is read after the other; None otherwise. A gather would be slower."""
   sequence, *starts = operands
-  if equation.primitive.name != "dynamic_slice" or sequence.is_row or not starts[0].is_row:
+  if equation.primitive.name != "dynamic_slice" or isinstance(sequence, _Rows) or not isinstance(starts[0], _Rows):
     return None
-  shape, sizes = np.shape(sequence.value), equation.params["slice_sizes"]
-  first, *others = (start.value for start in starts)
-  is_known = not any(isinstance(start, jax.core.Tracer) for start in (first, *others))
-  if (
-    not is_known
-    or not isinstance(shape[0], int)
-    or tuple(sizes) != (1, *shape[1:])
-    or np.any([np.any(start) for start in others])
-  ):
+  shape, sizes = np.shape(sequence), tuple(equation.params["slice_sizes"])
+  first, *others = map(_value, starts)
+  if any(isinstance(start, jax.core.Tracer) for start in (first, *others)) or any(map(np.any, others)):
     return None
-  if not np.array_equal(first, np.arange(shape[0])):
+  if not isinstance(shape[0], int) or sizes != (1, *shape[1:]) or not np.array_equal(first, np.arange(shape[0])):
     return None
-  return lax.reshape(sequence.value, (shape[0], *sizes))
+  return lax.reshape(sequence, (shape[0], *sizes))

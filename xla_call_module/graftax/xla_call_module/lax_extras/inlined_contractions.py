@@ -30,6 +30,7 @@ _CALLS = (
 _CALLED_PARAMETERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 # Functions such as `jax.nn.relu6` have no more equations.
 _FEW_EQUATIONS = 6
+# Numbers that a convolution multiplies.
 _FEW_PRODUCTS = 1 << 19
 
 
