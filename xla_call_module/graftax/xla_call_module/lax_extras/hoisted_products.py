@@ -129,6 +129,9 @@ def _needed(equation: JaxprEqn, makers: Mapping[Var, JaxprEqn]) -> list[JaxprEqn
 
 def _num_bytes(equation: JaxprEqn) -> float:
   """Returns the size of what an equation computes; infinity if it is not known."""
+  called = _called(equation)
+  if called is not None:
+    return sum(map(_num_bytes, called.jaxpr.eqns))
   avals = [array_type(var) for var in equation.outvars]
   if not all(isinstance(size, int) for aval in avals for size in aval.shape):
     return math.inf

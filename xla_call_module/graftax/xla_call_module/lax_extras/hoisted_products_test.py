@@ -106,6 +106,17 @@ def _flat(sequence, i):
   return lax.squeeze(lax.dynamic_slice(sequence, (i, 0, 0), (1, 2, 3)), (0,))
 
 
+def test_bytes_within_calls_count(monkeypatch):
+  # A call that makes much of a row and returns little of it.
+  @jax.jit
+  def corner(sequence, i):
+    return lax.dynamic_slice(jnp.broadcast_to(_flat(sequence, i), (100, 2, 3)), (0, 0, 0), (1, 2, 3))[0]
+
+  monkeypatch.setattr("graftax.xla_call_module.lax_extras.hoisted_products._MOST_BYTES", 4 * _STEPS * 600)
+  assert _products_in_loop(_layer(corner), _SEQUENCE, _W, _U) == 2
+  assert _products_in_loop(_layer(_flat), _SEQUENCE, _W, _U) == 1
+
+
 def test_windows_are_not_stored_for_all_steps():
   x, w = _normal(5000, 32), _normal(256 * 32, 8)
   counters = np.arange(4000, dtype=np.int32)
