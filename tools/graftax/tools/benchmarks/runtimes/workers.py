@@ -14,7 +14,8 @@ __all__ = ["Prepared", "Worker", "WorkerError"]
 
 _SCRIPT = Path(__file__).with_name("worker.py")
 
-# All frameworks get memory in large pages, and freed memory is kept, as `graftax.convert.keep_freed_memory` does.
+# All frameworks get memory in large pages, and freed memory is kept, as by `graftax.convert.keep_freed_memory`, but in
+# the arenas of each thread: one for all could hold up frameworks that allocate from many threads.
 _TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647"
 
 Prepared = Mapping[str, Json]
