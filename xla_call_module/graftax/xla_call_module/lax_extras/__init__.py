@@ -4,6 +4,7 @@ Each name is imported on first use, because some modules are slow to import and 
 
 - `arrays`: Small helpers for arrays and lists of arrays.
 - `closure_conversion`: Turns closed-over values of a function into arguments.
+- `column_blocks`: Products of one row with large matrices, for blocks of the matrix's columns.
 - `contraction_barriers`: Barriers after matrix products and convolutions, for programs that are compiled for oneDNN.
 - `conv_forms`: Forms of convolutions that are faster than XLA's own on a CPU, as a table by shape.
 - `convolutions`: `lax.conv_general_dilated` in the form that is the fastest on each platform.
@@ -32,6 +33,7 @@ from graftax.xla_call_module import _lazy
 if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.arrays import is_inexact, mulhi, replaced
   from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
+  from graftax.xla_call_module.lax_extras.column_blocks import with_column_blocks
   from graftax.xla_call_module.lax_extras.contraction_barriers import with_contraction_barriers
   from graftax.xla_call_module.lax_extras.conv_forms import (
     CONV_FORMS,
@@ -118,6 +120,7 @@ __all__ = [
   "unwrapped",
   "uses_conv_forms",
   "while_loop",
+  "with_column_blocks",
   "with_contraction_barriers",
   "xla_convolutions",
 ]
@@ -126,7 +129,8 @@ __all__ = [
 _HOMES = (
     "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "hoisted_products", "monoids", "reductions", "windows",
     "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter", "closure_conversion",
-    "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers"
+    "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers",
+    "column_blocks",
 )  # fmt: skip
 
 
