@@ -1,5 +1,6 @@
 """`jit_for_inference`: a converted function compiled together with fixed parameters."""
 
+import contextlib
 from collections.abc import Callable, Hashable, Mapping
 
 import jax
@@ -14,7 +15,7 @@ from graftax.convert.pytrees import PyTree
 from graftax.convert.shown_names import shown
 from graftax.convert.trace_state import is_outside_of_transformations
 from graftax.ops_jax import Value
-from graftax.xla_call_module.lax_extras import with_contraction_barriers, xla_convolutions
+from graftax.xla_call_module.lax_extras import with_column_blocks, with_contraction_barriers, xla_convolutions
 
 __all__ = ["jit_for_inference"]
 
@@ -94,7 +95,7 @@ def jit_for_inference(
 
     compute, in_xla = with_compute_dtype(compute, compute_dtype), with_compute_dtype(in_xla, compute_dtype)
   plain = jax.jit(compute)
-  fast = _OnednnPrograms(with_contraction_barriers(in_xla), plain) if uses_onednn else plain
+  fast = _Programs(in_xla, plain) if uses_onednn else plain
 
   def predict(*args: PyTree, **kwargs: PyTree) -> PyTree:
     return (fast if is_outside_of_transformations() else plain)(placed, *args, **kwargs)
@@ -127,29 +128,36 @@ def _with_convolutions_of_xla(compute: _Compute) -> _Compute:
   return computed
 
 
-class _OnednnPrograms:
-  """A function compiled for oneDNN, once for each set of shapes; another one where it has no barriers.
+class _Programs:
+  """A function compiled for CPUs with oneDNN, once for each set of shapes.
 
-  The options are those for the first program: they depend on the operations, which shapes do not change.
+  What has few rows is compiled without oneDNN, and what can have no barriers as another function.
   """
 
   def __init__(self, function: _Compute, otherwise: _Compute) -> None:
-    self._function, self._otherwise = function, otherwise
-    self._compiled: list[_Compute] = []
-    self._seen: set[Hashable] = set()
+    self._isolated, self._otherwise = with_contraction_barriers(function), otherwise
+    self._for_few_rows = jax.jit(with_column_blocks(function), compiler_options=dict(onednn.FEW_ROWS_OPTIONS))
+    self._with_onednn: Callable[..., PyTree] | None = None
+    self._chosen: dict[Hashable, _Compute] = {}
 
   def __call__(self, placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> PyTree:
     leaves, structure = jax.tree.flatten((args, kwargs))
     shapes = (structure, *((getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))) for leaf in leaves))
-    if shapes in self._seen:
-      return self._compiled[0](placed, *args, **kwargs)
+    compute = self._chosen.get(shapes)
+    if compute is not None:
+      return compute(placed, *args, **kwargs)
+    compute = self._chosen[shapes] = self._choose(placed, *args, **kwargs)
+    with onednn.without_compilation_cache() if compute is self._with_onednn else contextlib.nullcontext():
+      return compute(placed, *args, **kwargs)
+
+  def _choose(self, placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> _Compute:
     try:
-      with onednn.without_compilation_cache():
-        if not self._compiled:
-          traced = jax.jit(self._function).trace(placed, *args, **kwargs)
-          self._compiled.append(jax.jit(self._function, compiler_options=onednn.onednn_options(traced.jaxpr)))
-        outputs = self._compiled[0](placed, *args, **kwargs)
+      program = jax.jit(self._isolated).trace(placed, *args, **kwargs).jaxpr
     except NotImplementedError:  # of the barriers
-      return self._otherwise(placed, *args, **kwargs)
-    self._seen.add(shapes)
-    return outputs
+      return self._otherwise
+    if onednn.has_few_rows(program):
+      return self._for_few_rows
+    if self._with_onednn is None:
+      # The options depend on the operations, which shapes do not change.
+      self._with_onednn = jax.jit(self._isolated, compiler_options=onednn.onednn_options(program))
+    return self._with_onednn

@@ -93,19 +93,19 @@ def test_parameters_are_constants_and_convolutions_are_those_of_xla(programs):
   assert text.count('"weights_prepacked":true') >= 3
 
 
-def _dense():
+def _dense(num_in=4, num_out=5):
   nodes = [_read("w"), node("y", "MatMul", "x", "w/read", **_F), node("z", "Relu", "y", **_F)]
-  return convert_program(program(function("f", ["x", "*w"], nodes, ["z"]), (), {"w": _normal(4, 5)}))
+  return convert_program(program(function("f", ["x", "*w"], nodes, ["z"]), (), {"w": _normal(num_in, num_out)}))
 
 
 @needs_onednn
 def test_many_parameters_are_arguments(programs, monkeypatch):
   monkeypatch.setattr(compiling, "_MOST_BYTES", 0)
   fn, params = _dense()
-  x = _normal(3, 4)
+  x = _normal(64, 4)
   np.testing.assert_allclose(jit_for_inference(fn, params)(x)[0], fn(params, x)[0][0], rtol=1e-5)
   (only,) = programs
-  assert [aval.shape for aval in only.in_avals] == [(4, 5), (3, 4)]
+  assert [aval.shape for aval in only.in_avals] == [(4, 5), (64, 4)]
 
 
 @needs_onednn
@@ -170,3 +170,22 @@ def test_a_function_that_assigns_parameters_raises():
   predict = jit_for_inference(fn, params)
   with pytest.raises(VariableWriteError, match=r"f assigns parameters: \['v'\]\. Use graftax\.convert\.jit"):
     predict(np.float32(2))
+
+
+@needs_onednn
+def test_programs_of_few_rows_do_without_onednn(programs, monkeypatch):
+  fn, params = _dense(1024, 512)
+  predict = jit_for_inference(fn, params)
+  with monkeypatch.context() as context:
+    # Such programs can be kept in the cache.
+    context.setattr(onednn, "without_compilation_cache", lambda: 1 / 0)
+    for batch in (1, 32):
+      x = _normal(batch, 1024)
+      for _ in range(2):
+        np.testing.assert_allclose(predict(x)[0], fn(params, x)[0][0], rtol=1e-4, atol=1e-4)
+  assert not programs
+  for batch in (64, 65):
+    x = _normal(batch, 1024)
+    np.testing.assert_allclose(predict(x)[0], fn(params, x)[0][0], rtol=1e-4, atol=1e-4)
+  (only,) = programs
+  assert [aval.shape for aval in only.in_avals] == [(64, 1024)]

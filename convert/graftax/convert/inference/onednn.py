@@ -1,4 +1,4 @@
-"""oneDNN, which XLA can call on CPUs: whether it does, with which options, and what must not be kept of it."""
+"""oneDNN, which XLA can call on CPUs: where it is faster, with which options, and what must not be kept of it."""
 
 import collections
 import contextlib
@@ -9,12 +9,12 @@ import threading
 from collections.abc import Iterator, Mapping
 
 import jax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from graftax.convert.jaxprs import nested_equations
 from graftax.convert.xla_options import MACHINES
 
-__all__ = ["has_onednn", "onednn_options", "without_compilation_cache"]
+__all__ = ["FEW_ROWS_OPTIONS", "has_few_rows", "has_onednn", "onednn_options", "without_compilation_cache"]
 
 # Jaxlib's XLA has kernels of two libraries, and asks YNNPACK first. What is named here is left to YNNPACK.
 _ONEDNN: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "True"}
@@ -24,6 +24,10 @@ _YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 _WITH_LOOPS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 _WITH_CONVOLUTIONS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: ""}
 _WITH_PRODUCTS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: "LIBRARY_FUSION_TYPE_REDUCE"}
+FEW_ROWS_OPTIONS: Mapping[str, str] = {_YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+"""Options for programs of `has_few_rows`."""
+# From 64 on, oneDNN is as fast or faster; from 32 on, products that are left to neither library take twice the time.
+_FEW_ROWS = 32
 # A transformer for images has one, which makes its patches.
 _FEW_CONVOLUTIONS = 1
 _LOOPS, _CONVOLUTION = ("scan", "while"), "conv_general_dilated"
@@ -39,6 +43,25 @@ def onednn_options(program: ClosedJaxpr) -> dict[str, str]:
   if any(counts[name] for name in _LOOPS):
     return dict(_WITH_LOOPS)
   return dict(_WITH_CONVOLUTIONS if counts[_CONVOLUTION] > _FEW_CONVOLUTIONS else _WITH_PRODUCTS)
+
+
+def has_few_rows(program: ClosedJaxpr) -> bool:
+  """Returns whether all that a program multiplies are matrices with few rows, one after the other.
+
+  Such products take as long as reading the other matrix, and oneDNN reads slower than YNNPACK.
+  """
+  equations = [equation for equation, _ in nested_equations(program.jaxpr)]
+  if any(equation.primitive.name in (*_LOOPS, _CONVOLUTION) for equation in equations):
+    return False
+  products = [equation for equation in equations if equation.primitive.name == "dot_general"]
+  return bool(products) and all(_num_rows(equation) <= _FEW_ROWS for equation in products)
+
+
+def _num_rows(product: JaxprEqn) -> int:
+  """Returns the number of rows of the first factor of a product."""
+  (contracted, _), (batch, _) = product.params["dimension_numbers"]
+  shape: tuple[int, ...] = getattr(product.invars[0].aval, "shape", ())
+  return math.prod(size for axis, size in enumerate(shape) if axis not in (*contracted, *batch))
 
 
 class _CacheSwitch:

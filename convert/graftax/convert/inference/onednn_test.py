@@ -28,6 +28,25 @@ def test_programs_for_inference_leave_to_ynnpack_what_it_computes_faster():
   assert ynnpack(steps) == "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
 
+@pytest.mark.parametrize(
+  ("function", "few"),
+  [
+    (lambda x: x[:32] @ x, True),
+    (lambda x: jax.jit(lambda x: x[:4] @ x)(x), True),
+    (lambda x: jax.lax.dot_general(x[:4], x, (((1,), (1,)), ((), ()))), True),
+    (lambda x: jnp.einsum("bhqd,bhkd->bhqk", x.reshape(4, 64, 1, 16), x.reshape(4, 64, 1, 16)), True),
+    (lambda x: x[:33] @ x, False),
+    (lambda x: x @ x[:, :32], False),
+    (lambda x: x[:4] @ (x @ x), False),
+    (lambda x: x + x, False),
+    (lambda x: jax.lax.fori_loop(0, 3, lambda _, y: y @ x, x[:4]), False),
+    (lambda x: jax.lax.conv(x[None, None, :8, :8] * jnp.sum(x[:1] @ x), jnp.ones((1, 1, 3, 3)), (1, 1), "SAME"), False),
+  ],
+)
+def test_programs_whose_products_have_few_rows(function, few):
+  assert onednn.has_few_rows(jax.make_jaxpr(function)(jnp.ones((64, 64)))) == few
+
+
 def test_the_cache_is_off_until_the_last_thread_is_done():
   name = "jax_persistent_cache_min_compile_time_secs"
   before = getattr(jax.config, name)
