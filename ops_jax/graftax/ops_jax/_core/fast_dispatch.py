@@ -17,10 +17,14 @@ def fast_dispatch(primitive: Callable[..., Any], general: Callable[..., Any]) ->
   """Returns a function that calls `primitive` if all operands are JAX arrays of one shape and dtype, else `general`."""
 
   def call(*operands: Array) -> Array:
-    first = operands[0]
-    for operand in operands:
-      if not isinstance(operand, jax.Array) or operand.shape != first.shape or operand.dtype != first.dtype:
+    # Tracers look their shapes and dtypes up in their avals, which only arrays of JAX have.
+    avals = [getattr(operand, "aval", None) for operand in operands]
+    first = avals[0]
+    if not isinstance(first, jax.core.ShapedArray) or first.dtype == bool:
+      return general(*operands)
+    for aval in avals[1:]:
+      if not isinstance(aval, jax.core.ShapedArray) or aval.shape != first.shape or aval.dtype != first.dtype:
         return general(*operands)
-    return general(*operands) if first.dtype == bool else primitive(*operands)
+    return primitive(*operands)
 
   return call

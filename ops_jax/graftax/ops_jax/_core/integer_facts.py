@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax._core.values import Array, Value, is_known, is_symbolic, materialize
+from graftax.ops_jax._core.values import Array, Value, dtype_of, is_known, is_symbolic, materialize
 
 __all__ = ["NO_FACTS", "Affine", "IntegerFacts"]
 
@@ -192,6 +192,8 @@ class IntegerFacts:
       y: known or traced.
       sign: 1 for a sum, -1 for a difference.
     """
+    if _is_float(result):
+      return result
     self._note_sum(result, x, y, sign)
     if not _is_index(result):
       return result
@@ -208,7 +210,7 @@ class IntegerFacts:
       x: known or traced.
       y: known or traced. If both factors are traced, nothing is noted.
     """
-    if not _is_index(result):
+    if _is_float(result) or not _is_index(result):
       return result
     if is_known(x):
       x, y = y, x
@@ -449,6 +451,10 @@ NO_FACTS: IntegerFacts = _NoFacts()
 def _known_offset(item: Any) -> int:
   is_symbolic: bool = jax.export.is_symbolic_dim(item)
   return item if is_symbolic else int(item)
+
+
+def _is_float(x: Value) -> bool:
+  return getattr(dtype_of(x), "kind", None) == "f"
 
 
 def _is_index(x: Value, max_rank: int = 1) -> bool:

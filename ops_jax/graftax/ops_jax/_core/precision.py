@@ -16,7 +16,7 @@ from graftax.graphdef_ir import AttrValue, DType, OpSignature
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.known import canonical_dtype, to_dtype
 from graftax.ops_jax._core.stages import Run, flat_sizes
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.values import Value, dtype_of
 
 __all__ = ["FLOATS", "PromoteFloats", "float_dtype", "in_one_precision", "promote_floats", "promoted_dtype"]
 
@@ -65,8 +65,8 @@ class PromoteFloats:
     def promote(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
       for group in groups:
         # The precisions are nearly always equal, so compare the dtypes first.
-        first = _dtype(inputs[group[0]])
-        if any(_dtype(inputs[i]) is not first for i in group[1:]):
+        first = dtype_of(inputs[group[0]])
+        if any(dtype_of(inputs[i]) is not first for i in group[1:]):
           inputs = list(inputs)
           for i, value in zip(group, in_one_precision([inputs[i] for i in group]), strict=True):
             inputs[i] = value
@@ -79,11 +79,6 @@ def promote_floats(signature: OpSignature | None, attrs: Mapping[str, AttrValue]
   """Returns the stage for an op with several inputs of one floating-point type, or None for any other op."""
   groups = _groups(signature, attrs)
   return PromoteFloats(groups) if groups else None
-
-
-def _dtype(value: Value) -> Any:
-  # A tracer looks its dtype up in its aval, which is slow.
-  return getattr(getattr(value, "aval", value), "dtype", None)
 
 
 def _groups(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> tuple[tuple[int, ...], ...]:

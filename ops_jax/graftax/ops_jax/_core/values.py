@@ -29,6 +29,7 @@ __all__ = [
   "Unconverted",
   "UnconvertedList",
   "Value",
+  "dtype_of",
   "is_known",
   "is_string",
   "is_symbolic",
@@ -91,6 +92,14 @@ def is_known(value: Value) -> "TypeIs[np.ndarray]":
     (True, False)
   """
   return isinstance(value, (np.ndarray, np.generic))
+
+
+def dtype_of(value: Value) -> Any:
+  """Returns the dtype of an array, and None of other values.
+
+  Graphs have thousands of small ops, and the property of a tracer takes longer than that of its aval.
+  """
+  return getattr(getattr(value, "aval", value), "dtype", None)
 
 
 def is_string(value: Value) -> bool:
