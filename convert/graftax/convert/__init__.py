@@ -39,6 +39,7 @@ What a conversion returns, takes and raises:
 
 It is compiled:
 
+- `bound_threads`: Binds the threads in which XLA computes to cores.
 - `compiled`: Compiles a converted function as `jax.jit` does, without copying the parameters that it does not assign.
 - `freed_memory`: Lets the C library keep the memory that compiled programs free after each call.
 - `xla_options`: Options of XLA that were measured to make compiled programs faster: for a platform, this jaxlib, and a
@@ -67,6 +68,7 @@ from graftax.convert.api import (
   convert_functional_from_restored,
   convert_subgraph,
 )
+from graftax.convert.bound_threads import bind_threads_to_cores
 from graftax.convert.compiled import jit
 from graftax.convert.conversion import convert_program
 from graftax.convert.errors import (
@@ -157,6 +159,7 @@ __all__ = [
   "VariableSpec",
   "VariableWriteError",
   "bind_names",
+  "bind_threads_to_cores",
   "compiler_options",
   "convert",
   "convert_from_restored",
