@@ -28,6 +28,7 @@ ROOMS = {
         ":subgraph",
         ":variable",
     ],
+    "bound_threads": ["@pypi//jax"],
     "compiled": [
         ":pytrees",
         ":trace_state",
