@@ -7,21 +7,32 @@ import math
 import platform as host
 import threading
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, JaxprEqn
+import numpy as np
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 
 from graftax.convert.jaxprs import nested_equations
 from graftax.convert.xla_options import MACHINES
 
-__all__ = ["FEW_ROWS_OPTIONS", "has_few_rows", "has_onednn", "onednn_options", "without_compilation_cache"]
+__all__ = [
+  "FEW_ROWS_OPTIONS",
+  "has_few_rows",
+  "has_onednn",
+  "onednn_options",
+  "without_compilation_cache",
+]
 
 # Jaxlib's XLA has kernels of two libraries, and asks YNNPACK first. What is named here is left to YNNPACK.
 _ONEDNN: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "True"}
 _YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 # A call of oneDNN takes longer than the small products in the steps of a recurrent network. Sums are faster in
 # transformers, and slower after convolutions.
-_WITH_LOOPS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+_WITH_LOOPS: Mapping[str, str] = {
+  **_ONEDNN,
+  _YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
+}
 _WITH_CONVOLUTIONS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: ""}
 _WITH_PRODUCTS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: "LIBRARY_FUSION_TYPE_REDUCE"}
 FEW_ROWS_OPTIONS: Mapping[str, str] = {_YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
@@ -46,15 +57,19 @@ def onednn_options(program: ClosedJaxpr) -> dict[str, str]:
 
 
 def has_few_rows(program: ClosedJaxpr) -> bool:
-  """Returns whether all that a program multiplies are matrices with few rows, one after the other.
+  """Returns whether all that a program multiplies are matrices of float32 with few rows, one after the other.
 
-  Such products take as long as reading the other matrix, and oneDNN reads slower than YNNPACK.
+  Such products take as long as reading the other matrix, and oneDNN reads slower than YNNPACK. In narrow dtypes XLA
+  would convert that matrix in each call.
   """
   equations = [equation for equation, _ in nested_equations(program.jaxpr)]
   if any(equation.primitive.name in (*_LOOPS, _CONVOLUTION) for equation in equations):
     return False
   products = [equation for equation in equations if equation.primitive.name == "dot_general"]
-  return bool(products) and all(_num_rows(equation) <= _FEW_ROWS for equation in products)
+  return bool(products) and all(
+    _num_rows(equation) <= _FEW_ROWS and all(_dtype(atom) == np.float32 for atom in equation.invars)
+    for equation in products
+  )
 
 
 def _num_rows(product: JaxprEqn) -> int:
@@ -62,6 +77,10 @@ def _num_rows(product: JaxprEqn) -> int:
   (contracted, _), (batch, _) = product.params["dimension_numbers"]
   shape: tuple[int, ...] = getattr(product.invars[0].aval, "shape", ())
   return math.prod(size for axis, size in enumerate(shape) if axis not in (*contracted, *batch))
+
+
+def _dtype(atom: Var | Literal) -> np.dtype[Any] | None:
+  return getattr(atom.aval, "dtype", None)
 
 
 class _CacheSwitch:

@@ -36,6 +36,7 @@ def test_programs_for_inference_leave_to_ynnpack_what_it_computes_faster():
     (lambda x: jax.lax.dot_general(x[:4], x, (((1,), (1,)), ((), ()))), True),
     (lambda x: jnp.einsum("bhqd,bhkd->bhqk", x.reshape(4, 64, 1, 16), x.reshape(4, 64, 1, 16)), True),
     (lambda x: x[:33] @ x, False),
+    (lambda x: x[:4].astype(jnp.bfloat16) @ x.astype(jnp.bfloat16), False),
     (lambda x: x @ x[:, :32], False),
     (lambda x: x[:4] @ (x @ x), False),
     (lambda x: x + x, False),
