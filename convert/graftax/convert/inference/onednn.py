@@ -7,35 +7,29 @@ import math
 import platform as host
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from graftax.convert.jaxprs import nested_equations
 from graftax.convert.xla_options import MACHINES
 
-__all__ = [
-  "FEW_ROWS_OPTIONS",
-  "has_few_rows",
-  "has_onednn",
-  "onednn_options",
-  "without_compilation_cache",
-]
+__all__ = ["FEW_ROWS_OPTIONS", "has_few_rows", "has_onednn", "onednn_options", "without_compilation_cache"]
 
 # Jaxlib's XLA has kernels of two libraries, and asks YNNPACK first. What is named here is left to YNNPACK.
 _ONEDNN: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "True"}
-_YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
+_YNNPACK, _DOTS, _SUMS = (
+  "xla_cpu_experimental_ynn_fusion_type",
+  "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
+  "LIBRARY_FUSION_TYPE_REDUCE",
+)
 # A call of oneDNN takes longer than the small products in the steps of a recurrent network. Sums are faster in
-# transformers, and slower after convolutions.
-_WITH_LOOPS: Mapping[str, str] = {
-  **_ONEDNN,
-  _YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
-}
+# transformers and loops, and slower after convolutions.
+_WITH_LOOPS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: f"{_DOTS},{_SUMS}"}
 _WITH_CONVOLUTIONS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: ""}
-_WITH_PRODUCTS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: "LIBRARY_FUSION_TYPE_REDUCE"}
-FEW_ROWS_OPTIONS: Mapping[str, str] = {_YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+_WITH_PRODUCTS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: _SUMS}
+FEW_ROWS_OPTIONS: Mapping[str, str] = {_YNNPACK: _DOTS}
 """Options for programs of `has_few_rows`."""
 # From 64 on, oneDNN is as fast or faster; from 32 on, products that are left to neither library take twice the time.
 _FEW_ROWS = 32
@@ -66,10 +60,8 @@ def has_few_rows(program: ClosedJaxpr) -> bool:
   if any(equation.primitive.name in (*_LOOPS, _CONVOLUTION) for equation in equations):
     return False
   products = [equation for equation in equations if equation.primitive.name == "dot_general"]
-  return bool(products) and all(
-    _num_rows(equation) <= _FEW_ROWS and all(_dtype(atom) == np.float32 for atom in equation.invars)
-    for equation in products
-  )
+  dtypes = {getattr(atom.aval, "dtype", None) for equation in products for atom in equation.invars}
+  return dtypes == {np.dtype("float32")} and max(map(_num_rows, products)) <= _FEW_ROWS
 
 
 def _num_rows(product: JaxprEqn) -> int:
@@ -77,10 +69,6 @@ def _num_rows(product: JaxprEqn) -> int:
   (contracted, _), (batch, _) = product.params["dimension_numbers"]
   shape: tuple[int, ...] = getattr(product.invars[0].aval, "shape", ())
   return math.prod(size for axis, size in enumerate(shape) if axis not in (*contracted, *batch))
-
-
-def _dtype(atom: Var | Literal) -> np.dtype[Any] | None:
-  return getattr(atom.aval, "dtype", None)
 
 
 class _CacheSwitch:
