@@ -8,7 +8,7 @@ import pytest
 
 from graftax.convert.gc_pause import without_garbage_collection
 
-_PROGRAM = """
+_OLD = """
 import gc
 from graftax.convert.gc_pause import without_garbage_collection
 if {frozen}:
@@ -16,8 +16,24 @@ if {frozen}:
 frozen = gc.get_freeze_count()
 with without_garbage_collection():
   kept = [[] for _ in range(50_000)]
-print(len(gc.get_objects(generation=2)) > 50_000, gc.isenabled(), gc.get_freeze_count() == frozen)
+print(len(gc.get_objects(generation=2)) > 50_000, gc.isenabled(), abs(gc.get_freeze_count() - frozen) < 1_000)
 """
+_GARBAGE = """
+import gc
+from graftax.convert.gc_pause import without_garbage_collection
+before, most = len(gc.get_objects()), 0
+for _ in range(60):
+  with without_garbage_collection():
+    for _ in range({size}):
+      cycle = []
+      cycle.append(cycle)
+  most = max(most, len(gc.get_objects()) - before)
+print(most)
+"""
+
+
+def _printed(program):
+  return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_it_is_off_until_the_last_pause_ends():
@@ -37,6 +53,10 @@ def test_it_is_off_until_the_last_pause_ends():
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_objects_are_old_afterwards_unless_some_are_frozen(frozen):
-  program = _PROGRAM.format(frozen=frozen)
-  found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-  assert found.split() == [str(not frozen), "True", "True"]
+  assert _printed(_OLD.format(frozen=frozen)) == [str(not frozen), "True", "True"]
+
+
+@pytest.mark.parametrize(("size", "most"), [(20_000, 200_000), (100_000, 900_000)])
+def test_garbage_is_collected_after_some_pauses(size, most):
+  (found,) = map(int, _printed(_GARBAGE.format(size=size)))
+  assert size <= found <= most
