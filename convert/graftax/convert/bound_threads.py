@@ -13,15 +13,16 @@ _POOL = "tf_XLAEigen"
 
 
 def bind_threads_to_cores() -> int:
-  """Binds each thread in which JAX computes on the CPU to one of the cores that this process may use.
+  """Binds each thread in which XLA computes on the CPU to one of the cores that these threads may use.
 
   XLA's threads sleep while there is nothing to compute. After such a pause, Linux runs several of them on the same core
   for up to 0.1 s, because it takes them for threads with little to do: programs that take less time than that have one
   core. ONNX Runtime and OpenVINO bind their threads, too. The guide "Faster programs" has the measurements.
 
-  It is for the whole process. Call it in programs, such as servers, and not in libraries, and not where several such
-  processes share their cores: their threads would wait for each other beside free cores. It starts JAX's client for
-  CPUs, so set options of JAX before. Calling it again does nothing more. Threads that call JAX are not bound.
+  It is for the whole process, and for TensorFlow's pool of XLA threads, too. Call it in programs, such as servers, and
+  not in libraries, and not where several such processes share their cores: their threads would wait for each other
+  beside free cores. It starts JAX's client for CPUs, so set options of JAX before. Calling it again does nothing more.
+  Threads that call JAX are not bound.
 
   Returns:
     How many threads are bound. 0 on systems other than Linux, and if jaxlib gives its threads other names than in
@@ -37,8 +38,9 @@ def bind_threads_to_cores() -> int:
   jax.devices("cpu")
   if not _THREADS.is_dir():
     return 0
-  cores = sorted(os.sched_getaffinity(0))
   threads = sorted(int(thread.name) for thread in _THREADS.iterdir() if _name(thread) == _POOL)
+  # The thread that calls may have fewer.
+  cores = sorted({core for thread in threads for core in os.sched_getaffinity(thread)})
   for index, thread in enumerate(threads):
     os.sched_setaffinity(thread, {cores[index % len(cores)]})
   return len(threads)

@@ -14,8 +14,12 @@ from graftax.convert import bind_threads_to_cores, bound_threads
 _PROGRAM = """
 import os, sys
 from graftax.convert import bind_threads_to_cores
-found = [bind_threads_to_cores() for _ in range(2)] if sys.argv[1] == "bind" else []
 import jax
+jax.devices("cpu")
+cores = os.sched_getaffinity(0)
+os.sched_setaffinity(0, {min(cores)})
+found = [bind_threads_to_cores() for _ in range(2)] if sys.argv[1] == "bind" else []
+os.sched_setaffinity(0, cores)
 jax.block_until_ready(jax.jit(lambda x: x @ x)(jax.numpy.ones((512, 512))))
 names = {thread: open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")}
 pool = [int(thread) for thread, name in names.items() if name == "tf_XLAEigen"]
