@@ -137,7 +137,7 @@ class _Programs:
   def __init__(self, function: _Compute, otherwise: _Compute) -> None:
     self._isolated, self._otherwise = with_contraction_barriers(function), otherwise
     self._for_few_rows = jax.jit(with_column_blocks(function), compiler_options=dict(onednn.FEW_ROWS_OPTIONS))
-    self._with_onednn: Callable[..., PyTree] | None = None
+    self._with_onednn: list[_Compute] = []
     self._chosen: dict[Hashable, _Compute] = {}
 
   def __call__(self, placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -146,9 +146,11 @@ class _Programs:
     compute = self._chosen.get(shapes)
     if compute is not None:
       return compute(placed, *args, **kwargs)
-    compute = self._chosen[shapes] = self._choose(placed, *args, **kwargs)
-    with onednn.without_compilation_cache() if compute is self._with_onednn else contextlib.nullcontext():
-      return compute(placed, *args, **kwargs)
+    compute = self._choose(placed, *args, **kwargs)
+    with onednn.without_compilation_cache() if compute in self._with_onednn else contextlib.nullcontext():
+      outputs = compute(placed, *args, **kwargs)
+    self._chosen[shapes] = compute
+    return outputs
 
   def _choose(self, placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> _Compute:
     try:
@@ -157,7 +159,7 @@ class _Programs:
       return self._otherwise
     if onednn.has_few_rows(program):
       return self._for_few_rows
-    if self._with_onednn is None:
+    if not self._with_onednn:
       # The options depend on the operations, which shapes do not change.
-      self._with_onednn = jax.jit(self._isolated, compiler_options=onednn.onednn_options(program))
-    return self._with_onednn
+      self._with_onednn.append(jax.jit(self._isolated, compiler_options=onednn.onednn_options(program)))
+    return self._with_onednn[0]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 
 from graftax.convert.jaxprs import nested_equations
 from graftax.convert.xla_options import MACHINES
@@ -31,8 +31,8 @@ _WITH_CONVOLUTIONS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: ""}
 _WITH_PRODUCTS: Mapping[str, str] = {**_ONEDNN, _YNNPACK: _SUMS}
 FEW_ROWS_OPTIONS: Mapping[str, str] = {_YNNPACK: _DOTS}
 """Options for programs of `has_few_rows`."""
-# From 64 on, oneDNN is as fast or faster; from 32 on, products that are left to neither library take twice the time.
-_FEW_ROWS = 32
+# oneDNN is as fast or faster from 16 rows on, and with matrices of 16 MB, which are in no cache, for two rows or more.
+_FEW_ROWS, _FEW_ELEMENTS = 8, 3 << 20
 # A transformer for images has one, which makes its patches.
 _FEW_CONVOLUTIONS = 1
 _LOOPS, _CONVOLUTION = ("scan", "while"), "conv_general_dilated"
@@ -53,22 +53,28 @@ def onednn_options(program: ClosedJaxpr) -> dict[str, str]:
 def has_few_rows(program: ClosedJaxpr) -> bool:
   """Returns whether all that a program multiplies are matrices of float32 with few rows, one after the other.
 
-  Such products take as long as reading the other matrix, and oneDNN reads slower than YNNPACK. In narrow dtypes XLA
-  would convert that matrix in each call.
+  Such products take as long as reading the other matrix, and oneDNN reads slower than YNNPACK while that is in a cache.
+  In narrow dtypes XLA would convert the matrix in each call.
   """
   equations = [equation for equation, _ in nested_equations(program.jaxpr)]
   if any(equation.primitive.name in (*_LOOPS, _CONVOLUTION) for equation in equations):
     return False
   products = [equation for equation in equations if equation.primitive.name == "dot_general"]
-  dtypes = {getattr(atom.aval, "dtype", None) for equation in products for atom in equation.invars}
-  return dtypes == {np.dtype("float32")} and max(map(_num_rows, products)) <= _FEW_ROWS
+  return bool(products) and all(map(_is_short, products))
 
 
-def _num_rows(product: JaxprEqn) -> int:
-  """Returns the number of rows of the first factor of a product."""
+def _is_short(product: JaxprEqn) -> bool:
+  """Returns whether a product is of few rows with a matrix that is not too large."""
   (contracted, _), (batch, _) = product.params["dimension_numbers"]
-  shape: tuple[int, ...] = getattr(product.invars[0].aval, "shape", ())
-  return math.prod(size for axis, size in enumerate(shape) if axis not in (*contracted, *batch))
+  left, right = map(_array_type, product.invars)
+  rows = math.prod(size for axis, size in enumerate(left.shape) if axis not in (*contracted, *batch))
+  return rows <= _FEW_ROWS and right.size <= _FEW_ELEMENTS and left.dtype == right.dtype == np.float32
+
+
+def _array_type(atom: Var | Literal) -> jax.core.ShapedArray:
+  aval = atom.aval
+  assert isinstance(aval, jax.core.ShapedArray), "internal: a product of no arrays"
+  return aval
 
 
 class _CacheSwitch:
