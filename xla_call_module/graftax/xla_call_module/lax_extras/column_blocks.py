@@ -11,15 +11,16 @@ from typing import ParamSpec, TypeVar
 
 import jax
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.extend.core import JaxprEqn
 
-from graftax.xla_call_module.jax_versions import Operand
 from graftax.xla_call_module.jaxprs import array_type, bound, evaluated
 from graftax.xla_call_module.lax_extras.inlined_contractions import inlined
 
 __all__ = ["with_column_blocks"]
 
+_Axes = tuple[int, ...]
+_DimensionNumbers = tuple[tuple[_Axes, _Axes], tuple[_Axes, _Axes]]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ _MANY_ELEMENTS = 1 << 19
 def with_column_blocks(function: Callable[P, T]) -> Callable[P, T]:
   """Returns the function with products of one row and a large constant matrix computed for blocks of columns.
 
-  The blocks are constants of the program, instead of the matrix. Products in loops and branches stay as they are.
+  It is for inference: functions with derivatives of their own lose them. The blocks are constants of the program,
+  instead of the matrix. Products in loops and branches stay as they are.
 
   Args:
     function: a function of pytrees of arrays.
@@ -58,30 +60,32 @@ def with_column_blocks(function: Callable[P, T]) -> Callable[P, T]:
   return divided
 
 
-def _results(equation: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
-  if equation.primitive.name == "dot_general":
-    contracted, batch = equation.params["dimension_numbers"]
-    pairs = ((operands, contracted), (operands[::-1], contracted[::-1]))
-    for (row, matrix), (_, axes) in pairs if not any(batch) else ():
-      if len(axes) == 1 and _is_divided(matrix, axes[0]) and np.size(row) == matrix.shape[axes[0]]:
+def _results(equation: JaxprEqn, operands: list[Array]) -> Sequence[Array]:
+  if equation.primitive.name == "dot_general" and equation.params.get("out_sharding") is None:
+    numbers: _DimensionNumbers = equation.params["dimension_numbers"]
+    (left_axes, right_axes), batch = numbers
+    left, right = operands
+    for row, matrix, axes in ((left, right, right_axes), (right, left, left_axes)) if not any(batch) else ():
+      if len(axes) == 1 and _is_divided(matrix, axes[0]) and row.size == matrix.shape[axes[0]]:
         return [_product(equation, row, np.moveaxis(np.asarray(matrix), axes[0], 0))]
   return bound(equation, operands)
 
 
-def _is_divided(x: Operand, axis: int) -> bool:
+def _is_divided(x: Array, axis: int) -> bool:
   """Returns whether an array is a large constant matrix, of which the other axis can be divided."""
   return (
     not isinstance(x, jax.core.Tracer)
-    and np.ndim(x) == 2
+    and x.ndim == 2
     and x.dtype == np.float32
     and math.prod(x.shape) >= _MANY_ELEMENTS
     and x.shape[1 - axis] % _NUM_BLOCKS == 0
   )
 
 
-def _product(equation: JaxprEqn, row: Operand, matrix: np.ndarray) -> Operand:
+def _product(equation: JaxprEqn, row: Array, matrix: np.ndarray) -> Array:
   """Returns the product of a row and a matrix of shape [size of the row, columns]."""
-  size, num_columns = matrix.shape
+  shape: tuple[int, ...] = matrix.shape
+  size, num_columns = shape
   blocks = np.ascontiguousarray(matrix.reshape(size, _NUM_BLOCKS, num_columns // _NUM_BLOCKS).swapaxes(0, 1))
   rows = lax.broadcast_in_dim(lax.reshape(row, (size,)), (_NUM_BLOCKS, size), (1,))
   product = lax.dot_general(
