@@ -23,8 +23,6 @@ __all__ = [
   "select_boxes",
 ]
 
-# The score of boxes that are chosen already, or can no longer be.
-_DROPPED = -jnp.inf
 # index of the chosen box -> its similarity to every box, `[num_boxes]`.
 _Similarity = Callable[[Array], Array]
 
@@ -34,15 +32,13 @@ def overlap_with(boxes: Array) -> _Similarity:
   top, bottom = jnp.minimum(boxes[:, 0], boxes[:, 2]), jnp.maximum(boxes[:, 0], boxes[:, 2])
   left, right = jnp.minimum(boxes[:, 1], boxes[:, 3]), jnp.maximum(boxes[:, 1], boxes[:, 3])
   area = (bottom - top) * (right - left)
-  rows = jnp.stack([top, left, bottom, right, area], 1)
 
   def similarity(i: Array) -> Array:
-    its_top, its_left, its_bottom, its_right, its_area = rows[i]
-    height = jnp.maximum(jnp.minimum(bottom, its_bottom) - jnp.maximum(top, its_top), 0)
-    width = jnp.maximum(jnp.minimum(right, its_right) - jnp.maximum(left, its_left), 0)
+    height = jnp.maximum(jnp.minimum(bottom, bottom[i]) - jnp.maximum(top, top[i]), 0)
+    width = jnp.maximum(jnp.minimum(right, right[i]) - jnp.maximum(left, left[i]), 0)
     intersection = height * width
-    has_area = (area > 0) & (its_area > 0)
-    return jnp.where(has_area, intersection / jnp.where(has_area, area + its_area - intersection, 1), 0)
+    has_area = (area > 0) & (area[i] > 0)
+    return jnp.where(has_area, intersection / jnp.where(has_area, area + area[i] - intersection, 1), 0)
 
   return similarity
 
@@ -60,74 +56,43 @@ def select_boxes(
     score_threshold: only boxes with a higher score are chosen.
     sigma: scalar; if it is not 0, similar boxes lose score by `exp(-similarity ** 2 / (2 * sigma))` instead.
   """
+  lowest = -jnp.inf
   if scores.shape[0] == 0 or count == 0:
     return jnp.zeros(count, jnp.int32), jnp.zeros(count, scores.dtype), jnp.zeros((), jnp.int32)
-  live = jnp.where(scores > score_threshold, scores, _DROPPED)
-  if sigma is None:
-    indices = _select(live, similarity, count, threshold)
-    chosen_scores = live[jnp.maximum(indices, 0)]
-  else:
-    indices, chosen_scores = _select_softly(live, similarity, count, threshold, score_threshold, sigma)
-  is_chosen = indices >= 0
-  number = jnp.sum(is_chosen, dtype=jnp.int32)
-  return jnp.maximum(indices, 0), jnp.where(is_chosen, chosen_scores, 0), number
-
-
-def _select(live: jax.Array, similarity: _Similarity, count: int, threshold: Any) -> jax.Array:
-  """Returns the indices of chosen boxes `[count]`, -1 where there is none."""
-
-  def step(i: Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-    live, indices = carry
-    best, score = _first_maximum(live)
-    is_chosen = score > _DROPPED
-    is_dropped = is_chosen & ((similarity(best) > threshold) | (_indices(live) == best))
-    return jnp.where(is_dropped, _DROPPED, live), indices.at[i].set(jnp.where(is_chosen, best, -1))
-
-  return lax.fori_loop(0, count, step, (live, jnp.zeros(count, jnp.int32)))[1]
-
-
-def _select_softly(
-  live: jax.Array, similarity: _Similarity, count: int, threshold: Any, score_threshold: Any, sigma: Any
-) -> tuple[jax.Array, jax.Array]:
-  """Returns the indices of chosen boxes, as `_select`, and their scores at that time."""
-  is_soft = sigma > 0
+  live = jnp.where(scores > score_threshold, scores, lowest)
 
   def step(i: Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    live, indices, scores = carry
-    best, _ = _first_maximum(live)
-    is_chosen = live[best] > _DROPPED
+    live, indices, chosen_scores, num_chosen = carry
+    best = _first_maximum(live)
+    is_chosen = live[best] > lowest
     alike = similarity(best)
-    decay = jnp.where(is_soft, jnp.exp(-0.5 * alike * alike / jnp.where(is_soft, sigma, 1)), 1)
-    decayed = live * decay.astype(live.dtype)
-    is_dropped = (~is_soft & (alike > threshold)) | (decayed <= score_threshold) | (live == _DROPPED)
-    rest = jnp.where(is_dropped | (_indices(live) == best), _DROPPED, decayed)
-    indices = indices.at[i].set(jnp.where(is_chosen, best, -1))
-    return jnp.where(is_chosen, rest, live), indices, scores.at[i].set(live[best])
+    if sigma is None:
+      rest = jnp.where(alike > threshold, lowest, live)
+    else:
+      is_soft = sigma > 0
+      decay = jnp.where(is_soft, jnp.exp(-0.5 * alike * alike / jnp.where(is_soft, sigma, 1)), 1)
+      decayed = live * decay.astype(live.dtype)
+      is_dropped = (~is_soft & (alike > threshold)) | (decayed <= score_threshold) | (live == lowest)
+      rest = jnp.where(is_dropped, lowest, decayed)
+    live = jnp.where(is_chosen, rest.at[best].set(lowest), live)
+    indices = indices.at[i].set(jnp.where(is_chosen, best, 0))
+    chosen_scores = chosen_scores.at[i].set(jnp.where(is_chosen, carry[0][best], 0))
+    return live, indices, chosen_scores, num_chosen + is_chosen.astype(jnp.int32)
 
-  start = (live, jnp.zeros(count, jnp.int32), jnp.zeros(count, live.dtype))
-  _, indices, scores = lax.fori_loop(0, count, step, start)
-  return indices, scores
+  start = (live, jnp.zeros(count, jnp.int32), jnp.zeros(count, scores.dtype), jnp.zeros((), jnp.int32))
+  _, indices, chosen_scores, num_chosen = lax.fori_loop(0, count, step, start)
+  return indices, chosen_scores, num_chosen
 
 
-def _indices(x: jax.Array) -> jax.Array:
-  return jnp.arange(x.size, dtype=jnp.int32)
+def _first_maximum(x: jax.Array) -> Array:
+  """Returns the index of the first maximum of a vector, int32."""
 
-
-def _first_maximum(x: jax.Array) -> tuple[Array, Array]:
-  """Returns the index of the first maximum of a vector, int32, and the maximum."""
-
-  def in_two_steps(x: jax.Array) -> tuple[Array, Array]:
+  def in_two_steps(x: jax.Array) -> Array:
     # XLA:CPU compares maxima and their indices one after the other, and vectorizes each of these two reductions.
-    maximum = jnp.max(x)
-    is_maximum = (x == maximum) | jnp.isnan(x)
-    return jnp.min(jnp.where(is_maximum, _indices(x), x.size)), maximum
+    is_maximum = (x == jnp.max(x)) | jnp.isnan(x)
+    return jnp.min(jnp.where(is_maximum, jnp.arange(x.size, dtype=jnp.int32), x.size))
 
-  def in_one_step(x: jax.Array) -> tuple[Array, Array]:
-    index = jnp.argmax(x).astype(jnp.int32)
-    return index, x[index]
-
-  found: tuple[Array, Array] = lax.platform_dependent(x, cpu=in_two_steps, default=in_one_step)
-  return found
+  return lax.platform_dependent(x, cpu=in_two_steps, default=lambda x: jnp.argmax(x).astype(jnp.int32))
 
 
 def _cut(op: str, num_chosen: Array, *outputs: Array) -> list[Array]:

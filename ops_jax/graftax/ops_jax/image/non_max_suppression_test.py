@@ -21,7 +21,5 @@ _VECTORS = [
 @pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
 def test_it_is_that_of_the_first_maximum(values, dtype):
   x = np.asarray(values, dtype)
-  index, maximum = jax.jit(_first_maximum)(x)
-  assert index.dtype == np.int32 and index == jnp.argmax(x)
-  assert maximum.dtype == x.dtype
-  np.testing.assert_array_equal(np.float32(maximum), np.float32(jnp.max(x)))
+  found = jax.jit(_first_maximum)(x)
+  assert found.dtype == np.int32 and found == jnp.argmax(x)
