@@ -4,7 +4,6 @@ XLA leaves the product of a vector and a matrix to one thread on CPUs, or to thr
 a batch of products among its threads, each of which then reads a part of the matrix that is contiguous in memory.
 """
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
@@ -15,7 +14,7 @@ from jax import Array, lax
 from jax.extend.core import JaxprEqn
 
 from graftax.xla_call_module.jaxprs import array_type, bound, evaluated
-from graftax.xla_call_module.lax_extras.inlined_contractions import inlined
+from graftax.xla_call_module.lax_extras.inlined_contractions import run_inlined
 
 __all__ = ["with_column_blocks"]
 
@@ -50,14 +49,7 @@ def with_column_blocks(function: Callable[P, T]) -> Callable[P, T]:
     [(4, 1024), (4, 1024, 128)]
   """
 
-  @functools.wraps(function)
-  def divided(*args: P.args, **kwargs: P.kwargs) -> T:
-    closed, shapes = jax.make_jaxpr(lambda args, kwargs: function(*args, **kwargs), return_shape=True)(args, kwargs)
-    results = evaluated(inlined(closed), jax.tree.leaves((args, kwargs)), _results)
-    found: T = jax.tree.unflatten(jax.tree.structure(shapes), results)
-    return found
-
-  return divided
+  return run_inlined(function, lambda closed, operands: evaluated(closed, operands, _results))
 
 
 def _results(equation: JaxprEqn, operands: list[Array]) -> Sequence[Array]:

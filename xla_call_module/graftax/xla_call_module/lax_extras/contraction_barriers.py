@@ -16,7 +16,6 @@ must not be used at all.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,7 +26,12 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from graftax.xla_call_module.jax_versions import Operand
 from graftax.xla_call_module.jaxprs import bound, evaluated
-from graftax.xla_call_module.lax_extras.inlined_contractions import CONTRACTIONS, holds_contractions, inlined
+from graftax.xla_call_module.lax_extras.inlined_contractions import (
+  CONTRACTIONS,
+  holds_contractions,
+  inlined,
+  run_inlined,
+)
 
 __all__ = ["with_contraction_barriers"]
 
@@ -59,14 +63,7 @@ def with_contraction_barriers(function: Callable[P, T]) -> Callable[P, T]:
     ['dot_general', 'optimization_barrier', 'logistic', 'mul']
   """
 
-  @functools.wraps(function)
-  def isolated(*args: P.args, **kwargs: P.kwargs) -> T:
-    closed, shapes = jax.make_jaxpr(lambda args, kwargs: function(*args, **kwargs), return_shape=True)(args, kwargs)
-    results = _run(inlined(closed), jax.tree.leaves((args, kwargs)))
-    found: T = jax.tree.unflatten(jax.tree.structure(shapes), results)
-    return found
-
-  return isolated
+  return run_inlined(function, _run)
 
 
 def _run(closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:

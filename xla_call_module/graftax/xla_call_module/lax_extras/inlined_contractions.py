@@ -6,8 +6,10 @@ Networks have many of these where they weight their channels. Larger ones take a
 would be rounded more often.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
 
 import jax
 import numpy as np
@@ -17,7 +19,10 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from graftax.xla_call_module.jax_versions import Operand
 from graftax.xla_call_module.jaxprs import array_type, as_closed, bound, evaluated, has_primitives, inner_jaxprs
 
-__all__ = ["CONTRACTIONS", "holds_contractions", "inlined"]
+__all__ = ["CONTRACTIONS", "holds_contractions", "inlined", "run_inlined"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CONTRACTIONS = ("conv_general_dilated", "dot_general")
 """Primitives that multiply and add."""
@@ -60,6 +65,21 @@ def inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
     return evaluated(closed, operands, results)
 
   return jax.make_jaxpr(lambda *operands: run(closed, operands))(*closed.in_avals)
+
+
+def run_inlined(
+  function: Callable[P, T], run: Callable[[ClosedJaxpr, Sequence[Operand]], Sequence[Operand]]
+) -> Callable[P, T]:
+  """Returns a function of pytrees of arrays whose inlined program, for each call, is run by `run`."""
+
+  @functools.wraps(function)
+  def call(*args: P.args, **kwargs: P.kwargs) -> T:
+    closed, shapes = jax.make_jaxpr(lambda args, kwargs: function(*args, **kwargs), return_shape=True)(args, kwargs)
+    results = run(inlined(closed), jax.tree.leaves((args, kwargs)))
+    found: T = jax.tree.unflatten(jax.tree.structure(shapes), results)
+    return found
+
+  return call
 
 
 def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
