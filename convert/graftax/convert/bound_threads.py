@@ -17,7 +17,8 @@ def bind_threads_to_cores() -> int:
 
   XLA's threads sleep while there is nothing to compute. After such a pause, Linux runs several of them on the same core
   for up to 0.1 s, because it takes them for threads with little to do: programs that take less time than that have one
-  core. ONNX Runtime and OpenVINO bind their threads, too. The guide "Faster programs" has the measurements.
+  core. OpenVINO binds its threads, and ONNX Runtime does if it chooses their number. The guide "Faster programs" has
+  the measurements.
 
   It is for the whole process, and for TensorFlow's pool of XLA threads, too. Call it in programs, such as servers, and
   not in libraries, and not where several such processes share their cores: their threads would wait for each other
@@ -30,6 +31,7 @@ def bind_threads_to_cores() -> int:
 
   Raises:
     OSError: the system does not allow it.
+    RuntimeError: JAX has no CPU, as with `JAX_PLATFORMS=cuda`.
 
   Example:
     >>> bind_threads_to_cores() >= 0

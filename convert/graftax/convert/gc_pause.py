@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 __all__ = ["without_garbage_collection"]
 
-# Of the objects that pauses have made old, so many may be garbage: those of so many pauses, or so many in all, or one
-# of so many of all objects, as for Python's own full collections.
+# A full collection has to be worth its time: after so many pauses, for so many objects that they made old, if these are
+# one of so many of all, as for Python's own full collections.
 _MANY_PAUSES, _MANY_OBJECTS, _SHARE = 8, 100_000, 4
 # Python 3.12 keeps some from being collected by itself.
 _FEW_FROZEN = 1_000

@@ -103,6 +103,7 @@ def test_many_parameters_are_arguments(programs, monkeypatch):
   monkeypatch.setattr(compiling, "_MOST_BYTES", 0)
   fn, params = _dense()
   x = _normal(64, 4)
+  # One value near 0 differs by 7e-8 with JAX 0.11.
   np.testing.assert_allclose(jit_for_inference(fn, params)(x)[0], fn(params, x)[0][0], rtol=1e-5, atol=1e-6)
   (only,) = programs
   assert [aval.shape for aval in only.in_avals] == [(4, 5), (64, 4)]
