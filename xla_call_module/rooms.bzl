@@ -18,6 +18,15 @@ ROOMS = {
         "@pypi//jax",
         "@pypi//numpy",
     ],
+    "artifacts": [
+        ":budget",
+        ":bytecode",
+        ":errors",
+        ":expansion",
+        ":ir",
+        ":mlir",
+        ":subprocess_reader",
+    ],
     "attributes": [
         ":ir",
         "@pypi//jax",
@@ -27,6 +36,14 @@ ROOMS = {
     "bytecode": [
         ":errors",
         ":ir",
+        "@pypi//jax",
+        "@pypi//numpy",
+    ],
+    "calling_convention": [
+        ":errors",
+        ":exported",
+        ":ir",
+        ":signature",
         "@pypi//jax",
         "@pypi//numpy",
     ],
@@ -223,8 +240,10 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "module": [
+        ":artifacts",
         ":budget",
         ":bytecode",
+        ":calling_convention",
         ":errors",
         ":expansion",
         ":exported",
@@ -234,6 +253,7 @@ ROOMS = {
         ":mlir",
         ":platforms",
         ":signature",
+        ":stored_gradients",
         ":subprocess_reader",
         "@pypi//jax",
         "@pypi//numpy",
@@ -290,6 +310,10 @@ ROOMS = {
     "signature": [
         ":errors",
         ":trees",
+        "@pypi//jax",
+    ],
+    "stored_gradients": [
+        ":errors",
         "@pypi//jax",
     ],
     "structured_calls": [

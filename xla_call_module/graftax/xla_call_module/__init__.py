@@ -6,6 +6,9 @@ function = lift(module)                     # flat arrays in, tuple of arrays ou
 A module comes in:
 
 - `module`: `Module`, a StableHLO module and its calling convention.
+- `calling_convention`: its versions, and the types that arguments and results have.
+- `artifacts`: decodes its bytes, those of other versions of StableHLO too.
+- `stored_gradients`: the modules of gradients, which are made on first use.
 - `input_checks`: checks the inputs of its constructors.
 - `subprocess_reader`: parses untrusted MLIR in a helper process first.
 - `mlir`: decodes MLIR; the only room that uses MLIR's bindings.

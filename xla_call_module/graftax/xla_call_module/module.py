@@ -1,53 +1,47 @@
 """`Module`: a StableHLO module and its calling convention."""
 
 import dataclasses
+import functools
 import os
-import re
 import secrets
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module import bytecode, errors, expansion, input_checks, ir, jax_versions, mlir, subprocess_reader
+from graftax.xla_call_module.artifacts import decode
 from graftax.xla_call_module.budget import Limits
+from graftax.xla_call_module.calling_convention import (
+  NEWEST_CALL_MODULE_VERSION,
+  OLDEST_CALL_MODULE_VERSION,
+  ArgumentSpec,
+  argument_specs,
+  attribute_text,
+  check_version,
+  declared_spec,
+  dimension_argument,
+  is_integer_scalar,
+  main_function,
+  signature_with_donation,
+)
 from graftax.xla_call_module.exported import files, live, saved
 from graftax.xla_call_module.exported.fields import ExportedFields
 from graftax.xla_call_module.ir import ModuleIR
 from graftax.xla_call_module.platforms import canonical
-from graftax.xla_call_module.signature import KEY_IMPLEMENTATIONS, Leaf, Signature
+from graftax.xla_call_module.signature import KEY_IMPLEMENTATIONS, Signature
+from graftax.xla_call_module.stored_gradients import (
+  NUM_STORED_ORDERS,
+  Gradient,
+  LiveGradient,
+  NoGradient,
+  StoredGradient,
+  fewer_orders,
+)
 
 __all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module", "check_is_module"]
-
-# What each version of the calling convention added. All of it is in the module or in an attribute, so lifting does not
-# ask for the version. Only `rewriting` does: it exports modules of versions before 5 again.
-#   2: StableHLO in place of MHLO, with sizes as leading scalars (`dim_args_spec`).
-#   3: `platforms`, and with several of them a leading scalar that selects one.
-#   4: a portable artifact in place of text.
-#   5: `function_list`, TensorFlow functions that the module calls.
-#   6: `disabled_checks`, and `platforms` may not be empty.
-#   7: `shape_assertion` ops, and "shape_assertions" among the disabled checks.
-#   8: the module's attribute `jax.uses_shape_polymorphism`: shapes are refined only if it is there.
-#   9: tokens, for effects in order; sizes and the platform are arguments marked `jax.global_constant`
-#      (`patterns/platform_cases.py`, `lowerings/custom_call_targets.py`).
-#  10: `use_shardy_partitioner`.
-OLDEST_CALL_MODULE_VERSION = 2
-NEWEST_CALL_MODULE_VERSION = 10
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ArgumentSpec:
-  """Shape and dtype of an argument or result; an open dimension of a polymorphic module is None."""
-
-  shape: tuple[int | None, ...]
-  dtype: np.dtype
-
-  def __str__(self) -> str:
-    return str(ir.TensorType(self.shape, self.dtype))
 
 
 class _Cache(dict[Any, Any]):
@@ -252,7 +246,7 @@ class Module:
     data = input_checks.as_bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
       return Module.from_text(input_checks.as_text(data), gradient=gradient, guard=guard, limits=limits)
-    return _plain(*_decode(data, guard, limits), gradient)
+    return _plain(*decode(data, guard, limits), gradient)
 
   @staticmethod
   def from_hlo(
@@ -367,7 +361,7 @@ class Module:
     """
     if not isinstance(version, (int, np.integer)):
       raise errors.ArgumentError(f"Module.from_call_module: version={version!r}; expected an integer.")
-    _check_version(int(version), "XlaCallModule")
+    check_version(int(version), "XlaCallModule")
     for name, value in (
       ("platforms", platforms),
       ("function_list", function_list),
@@ -377,35 +371,16 @@ class Module:
       if isinstance(value, (str, bytes)):
         raise errors.ArgumentError(f"Module.from_call_module: {name}={value!r} is one string; expected a sequence.")
     base = Module.from_bytes(module, guard=guard, limits=limits)
-    names = tuple(canonical(_text(name)) for name in platforms)
+    names = tuple(canonical(attribute_text(name)) for name in platforms)
     return _with_convention(
       base,
       version=version,
       platforms=names,
-      disabled_checks=tuple(map(_text, disabled_checks)),
-      dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec),
+      disabled_checks=tuple(map(attribute_text, disabled_checks)),
+      dim_args=tuple(dimension_argument(spec) for spec in dim_args_spec),
       function_list=tuple(function_list),
       stored_gradient=gradient,
     )
-
-
-def _check_version(version: int, what: str) -> None:
-  """Checks the version of a calling convention.
-
-  Raises:
-    VersionError: it is not one of those that this package follows.
-  """
-  if OLDEST_CALL_MODULE_VERSION <= version <= NEWEST_CALL_MODULE_VERSION:
-    return
-  hint = (
-    "version 1 holds MHLO, which jaxlib no longer reads"
-    if version < OLDEST_CALL_MODULE_VERSION
-    else "export with an older calling convention"
-  )
-  raise errors.VersionError(
-    f"{what} version {version} is not supported; expected {OLDEST_CALL_MODULE_VERSION} to"
-    f" {NEWEST_CALL_MODULE_VERSION} ({hint})."
-  )
 
 
 def check_is_module(module: Any, caller: str) -> None:
@@ -429,57 +404,10 @@ def check_is_module(module: Any, caller: str) -> None:
   raise errors.ArgumentError(f"{caller}: got {input_checks.described(module)}; expected a Module.{hint}")
 
 
-def _decode(data: bytes, guard: bool, limits: Limits | None) -> tuple[bytes, ModuleIR]:
-  """Returns the bytes, changed to an older version if the installed jaxlib needs that, and the module in them."""
-  bytecode.check_structure(data)
-  expansion.check_bytecode(data)
-  if not bytecode.is_portable(data):
-    return data, _decoded(data, guard, limits)
-  current = mlir.current_version()
-  readable = bytecode.relabeled(data, current)
-  bytecode.check_version(readable, current)
-  try:
-    return readable, _decoded(readable, guard, limits)
-  except errors.DecodeError as error:
-    if readable is data:
-      raise
-    written, read = (".".join(map(str, version)) for version in (bytecode.declared_version(data), current))
-    raise errors.VersionError(
-      f"module was written by StableHLO {written}, and has something that the installed jaxlib does not know, which"
-      f" reads up to {read}: {error} Install a newer jaxlib, or write the module with an older target version."
-    ) from error
-
-
-def _decoded(data: bytes, guard: bool, limits: Limits | None) -> ModuleIR:
-  if guard:
-    subprocess_reader.check(data)
-  return mlir.decode_bytes(data, limits)
-
-
-def _main(module_ir: ModuleIR) -> ir.Function:
-  if "main" not in module_ir.functions:
-    raise errors.UnsupportedModuleError(
-      f"module {module_ir.name!r} has no function 'main'; it has {', '.join(sorted(map(repr, module_ir.functions)))}."
-      " Rename the function to call to 'main'."
-    )
-  return module_ir.main
-
-
-def _specs(types: Sequence[ir.Type], what: str) -> tuple[ArgumentSpec, ...]:
-  specs = []
-  for kind in types:
-    if isinstance(kind, ir.TokenType):
-      continue
-    if not isinstance(kind, ir.TensorType):
-      raise errors.UnsupportedModuleError(f"main has a {what} of type {kind}, which has no counterpart in JAX.")
-    specs.append(ArgumentSpec(kind.shape, kind.dtype))
-  return tuple(specs)
-
-
 def _plain(data: bytes | str, module_ir: ModuleIR, gradient: Any) -> Module:
-  main = _main(module_ir)
-  inputs = _specs(main.types, "argument")
-  outputs = _specs(main.result_types, "result")
+  main = main_function(module_ir)
+  inputs = argument_specs(main.types, "argument")
+  outputs = argument_specs(main.result_types, "result")
   return Module(data, module_ir, inputs, outputs, kept=tuple(range(len(inputs))), stored_gradient=gradient)
 
 
@@ -510,37 +438,17 @@ def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: A
   )
 
 
-def _is_integer_scalar(kind: ir.Type) -> bool:
-  return isinstance(kind, ir.TensorType) and kind.shape == () and kind.dtype.kind in "iu"
-
-
-def _text(value: str | bytes) -> str:
-  try:
-    return value.decode() if isinstance(value, bytes) else str(value)
-  except UnicodeDecodeError:
-    raise errors.DecodeError(
-      f"an attribute of XlaCallModule has the text {value[:50]!r}, which is not UTF-8."
-    ) from None
-
-
-def _dim_arg(spec: str | bytes) -> tuple[int, int]:
-  match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", _text(spec))
-  if match is None:
-    raise errors.DecodeError(f"dim_args_spec entry {spec[:50]!r} is not of the form 'argument.axis'.")
-  return int(match[1]), int(match[2])
-
-
 def _from_fields(
   fields: ExportedFields, guard: bool, limits: Limits | None, gradient: Callable[[], Module] | None = None
 ) -> Module:
   """Returns the module of an exported function; `gradient` replaces the one that is stored with it."""
-  _check_version(fields.version, "jax.export.Exported: calling convention")
-  data, module_ir = _decode(fields.module, guard, limits)
-  main = _main(module_ir)
+  check_version(fields.version, "jax.export.Exported: calling convention")
+  data, module_ir = decode(fields.module, guard, limits)
+  main = main_function(module_ir)
   platforms = tuple(canonical(name) for name in fields.platforms)
   has_index = len(platforms) > 1
   parameters = [kind for kind in main.types if not isinstance(kind, ir.TokenType)]
-  if has_index and not (parameters and _is_integer_scalar(parameters[0])):
+  if has_index and not (parameters and is_integer_scalar(parameters[0])):
     raise errors.DecodeError(
       f"main has arguments ({', '.join(map(str, parameters))}); for platforms {platforms} its first argument must be"
       " an integer scalar."
@@ -556,9 +464,9 @@ def _from_fields(
     raise errors.DecodeError(f"main has {len(returned)} results; the Exported declares {len(declared)}.")
   kinds = dict(zip(fields.kept, taken, strict=True))
   key_words = {**{name: (words,) for name, (_, words) in KEY_IMPLEMENTATIONS.items()}, **fields.key_words}
-  inputs = tuple(_declared(leaf, kinds.get(i), key_words) for i, leaf in enumerate(fields.signature.inputs))
-  outputs = tuple(_declared(leaf, kind, key_words) for leaf, kind in zip(declared, returned, strict=True))
-  stored = None if fields.gradient is None else _StoredGradient(_from_fields, fields.gradient, guard, limits)
+  inputs = tuple(declared_spec(leaf, kinds.get(i), key_words) for i, leaf in enumerate(fields.signature.inputs))
+  outputs = tuple(declared_spec(leaf, kind, key_words) for leaf, kind in zip(declared, returned, strict=True))
+  stored = None if fields.gradient is None else StoredGradient(_from_fields, fields.gradient, guard, limits)
   return Module(
     data,
     module_ir,
@@ -570,155 +478,15 @@ def _from_fields(
     kept=fields.kept,
     has_platform_index=has_index,
     stored_gradient=gradient or stored,
-    signature=_with_donation(fields, main, has_index),
+    signature=signature_with_donation(fields, main, has_index),
   )
-
-
-_DONATED = {"jax.buffer_donor", "tf.aliasing_output"}
-
-
-def _with_donation(fields: ExportedFields, main: ir.Function, has_index: bool) -> Signature:
-  """Returns the signature with the arguments that `main` may overwrite."""
-  pairs = zip(main.types, main.attrs, strict=True)
-  attrs = [attrs for kind, attrs in pairs if not isinstance(kind, ir.TokenType)][has_index:]
-  donated = {i for i, names in zip(fields.kept, attrs, strict=True) if _DONATED & set(names)}
-  leaves = (dataclasses.replace(leaf, is_donated=i in donated) for i, leaf in enumerate(fields.signature.inputs))
-  return dataclasses.replace(fields.signature, inputs=tuple(leaves))
-
-
-# Between JAX 0.5 and 0.6 these two exchanged their numbers in files, without a new version of the format.
-_EXCHANGED = {"float8_e4m3", "float8_e3m4"}
-
-
-def _declared(leaf: Leaf, kind: Any, key_words: Mapping[str, tuple[int, ...]]) -> ArgumentSpec:
-  """Returns the type of an argument or a result, which must be that of `main`.
-
-  Args:
-    leaf: the argument or result.
-    kind: its type in `main`; None if `main` lacks it.
-    key_words: dtypes of random keys, and the shape of the words of one key.
-
-  Raises:
-    DecodeError: `main` has another type.
-  """
-  shape = tuple(dim if isinstance(dim, int) else None for dim in leaf.shape)
-  if leaf.dtype in key_words:
-    spec = ArgumentSpec((*shape, *key_words[leaf.dtype]), np.dtype(np.uint32))
-  else:
-    # `main` has booleans in the place of float0.
-    spec = ArgumentSpec(shape, np.dtype(np.bool_) if leaf.dtype == "float0" else jnp.dtype(leaf.dtype))
-  if kind is None:
-    return spec
-  found = kind if isinstance(kind, ir.TensorType) else ir.TensorType((), np.dtype(np.void))
-  if {leaf.dtype, found.dtype.name} == _EXCHANGED:
-    spec = ArgumentSpec(shape, found.dtype)
-  agrees = len(found.shape) == len(spec.shape) and all(
-    None in pair or pair[0] == pair[1] for pair in zip(found.shape, spec.shape, strict=True)
-  )
-  if not agrees or found.dtype != spec.dtype:
-    raise errors.DecodeError(f"main has {kind} in the place of {leaf}, as the Exported declares it.")
-  return spec
 
 
 def _from_live(exported: Any, order: int, limits: Limits | None) -> Module:
   """Returns the module of a live `Exported`, which is a derivative of the given order of another."""
-  gradient = _LiveGradient(exported, order, limits) if exported.has_vjp() else None
+  read = functools.partial(_from_live, limits=limits)
+  gradient = LiveGradient(read, exported, order) if exported.has_vjp() else None
   return _from_fields(live.read(exported), False, limits, gradient)
-
-
-class _Gradient:
-  """Creates the module of a gradient on first use."""
-
-  def __init__(self) -> None:
-    self._lock = threading.Lock()
-    self._made: Module | None = None
-
-  def __call__(self) -> Module:
-    with self._lock:
-      if self._made is None:
-        self._made = self._make()
-      return self._made
-
-  def _make(self) -> Module:
-    raise NotImplementedError
-
-  def __deepcopy__(self, memo: Any) -> "_Gradient":
-    return self
-
-
-class _StoredGradient(_Gradient):
-  """The gradient that a file stores; `read` makes its module of the arguments."""
-
-  def __init__(self, read: Callable[..., Module], *args: Any):
-    super().__init__()
-    self._read, self._args = read, args
-
-  def _make(self) -> Module:
-    return self._read(*self._args)
-
-  def __reduce__(self) -> Any:
-    return _StoredGradient, (self._read, *self._args)
-
-
-_PICKLED_ORDERS = 2
-
-
-class _LiveGradient(_Gradient):
-  """The gradient of a live Exported, which can derive gradients of any order.
-
-  A pickle has the first two orders. A third raises DerivativeError in the other process, where it would otherwise be
-  another derivative than here.
-  """
-
-  def __init__(self, exported: Any, order: int, limits: Limits | None):
-    super().__init__()
-    self._exported, self._order, self._limits = exported, order, limits
-
-  def _make(self) -> Module:
-    return _from_live(self._derived(), self._order + 1, self._limits)
-
-  def _derived(self) -> Any:
-    try:
-      return self._exported.vjp()
-    except Exception as error:
-      raise errors.DerivativeError(
-        f"JAX cannot differentiate the exported function {self._exported.fun_name!r}: {error} Pass gradient='primal' to"
-        " differentiate the lifted code instead, which ignores derivatives that the author defined (custom_vjp,"
-        " stop_gradient)."
-      ) from error
-
-  def __reduce__(self) -> Any:
-    if self._order >= _PICKLED_ORDERS:
-      return _NoGradient, (_fewer_orders("pickled"),)
-    try:
-      return _Made, (self(),)
-    except errors.DerivativeError as error:
-      return _NoGradient, (str(error),)
-
-
-class _Made(_Gradient):
-  """A gradient whose module exists."""
-
-  def __init__(self, module: Module):
-    super().__init__()
-    self._made = module
-
-  def __reduce__(self) -> Any:
-    return _Made, (self._made,)
-
-
-class _NoGradient(_Gradient):
-  """A gradient that could not be pickled; `why` says so if it is used."""
-
-  def __init__(self, why: str):
-    super().__init__()
-    self._why = why
-
-  def _make(self) -> Module:
-    raise errors.DerivativeError(self._why)
-
-  def __reduce__(self) -> Any:
-    return _NoGradient, (self._why,)
 
 
 def _version() -> str:
@@ -734,8 +502,8 @@ def _to_saved(module: Module, order: int) -> saved.SavedModule:
     data = mlir.serialize(data, version=".".join(map(str, mlir.current_version())))
   gradient, no_gradient = None, ""
   stored = module.stored_gradient
-  if isinstance(stored, _LiveGradient) and order >= _PICKLED_ORDERS:
-    no_gradient = _fewer_orders("saved")
+  if isinstance(stored, LiveGradient) and order >= NUM_STORED_ORDERS:
+    no_gradient = fewer_orders("saved")
   elif stored is not None:
     try:
       found = module.gradient
@@ -757,20 +525,12 @@ def _to_saved(module: Module, order: int) -> saved.SavedModule:
   )
 
 
-def _fewer_orders(done: str) -> str:
-  return (
-    f"a {done} module of a live jax.export.Exported has {_PICKLED_ORDERS} orders of derivatives. Send"
-    " exported.serialize(vjp_order=...) and call Module.from_exported in the other process, or pass"
-    " gradient='primal'."
-  )
-
-
 def _from_saved(found: saved.SavedModule, guard: bool, limits: Limits | None) -> Module:
-  gradient: _Gradient | None = None
+  gradient: Gradient[Module] | None = None
   if found.gradient is not None:
-    gradient = _StoredGradient(_from_saved, found.gradient, guard, limits)
+    gradient = StoredGradient(_from_saved, found.gradient, guard, limits)
   elif found.no_gradient:
-    gradient = _NoGradient(found.no_gradient)
+    gradient = NoGradient(found.no_gradient)
   if found.signature is not None:
     if found.version is None:
       raise errors.DecodeError("a saved module has a signature and no calling convention.")
@@ -785,7 +545,7 @@ def _from_saved(found: saved.SavedModule, guard: bool, limits: Limits | None) ->
     return _from_fields(fields, guard, limits, gradient)
   base = Module.from_bytes(found.data, guard=guard, limits=limits)
   if found.version is not None:
-    _check_version(found.version, "XlaCallModule")
+    check_version(found.version, "XlaCallModule")
   return _with_convention(
     base,
     version=found.version,
