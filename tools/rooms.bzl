@@ -67,7 +67,6 @@ ROOMS = {
         ":module_report",
         ":op_report",
         ":rewrite_model",
-        ":rewrite_options",
         ":run_model",
         ":source_folder",
         ":weights_report",
@@ -268,7 +267,6 @@ ROOMS = {
         "//xla_call_module",
         "@pypi//jax",
     ],
-    "rewrite_options": ["@pypi//typer"],
     "run_model": [
         ":array_files",
         ":console",

@@ -6,7 +6,7 @@
 
 The command:
 
-- `cli`: its options, help and messages.
+- `cli`: its options, help and messages, a module for each subcommand.
 - `errors`: errors of the command.
 - `console`: consoles for results and remarks, and the progress display.
 
@@ -32,7 +32,6 @@ The command:
 `graftax rewrite`:
 
 - `rewrite_model`: writes a model of any form for the program that will run it.
-- `rewrite_options`: its options.
 - `compiled_files`: `--for stablehlo`.
 - `check_rewritten`: `--check`.
 

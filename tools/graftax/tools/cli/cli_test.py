@@ -23,9 +23,9 @@ from graftax.tools.examples.digits import load_digits, model_path
 from graftax.tools.huge_pages import huge_pages_advice
 
 _MODEL = str(model_path())
-_TEXT_MODEL = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21/module"
+_TEXT_MODEL = Path(__file__).parents[4] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21/module"
 _CLASSIFIER = _TEXT_MODEL.parents[1] / "2026_11_23/classifier"
-_TF1_MODULE = Path(__file__).parents[3] / "hub_io/graftax/hub_io/testdata/2026_11_22/tf1_module"
+_TF1_MODULE = Path(__file__).parents[4] / "hub_io/graftax/hub_io/testdata/2026_11_22/tf1_module"
 
 
 def _run(*arguments):
