@@ -18,8 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from graftax.xla_call_module.lax_extras.windows import Window
-
 __all__ = [
   "CONV_FORMS",
   "CONV_INPUT_GRADIENT_FORMS",
@@ -231,17 +229,45 @@ def _has_few_pixels(shapes: ConvShapes) -> bool:
   )
 
 
+def _gathered_cells(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
+  """Computes what `_rows_of_cells` does, with a gather, which XLA compiles five times as fast."""
+  # Without barriers XLA would compute the input again for each cell, and an index for each element of the dot.
+  pixels = lax.optimization_barrier(_padded(x, shapes))
+  positions = _positions_of_cells(shapes)
+  cells = pixels.reshape(-1, x.shape[-1]).at[positions.reshape(-1)]
+  cells = cells.get(mode="promise_in_bounds", wrap_negative_indices=False)
+  return _dot(lax.optimization_barrier(cells).reshape(shapes.num_pixels, -1), kernel, shapes)
+
+
+def _positions_of_cells(shapes: ConvShapes) -> Array:
+  """Returns where among all padded pixels the cells of each window are, `[batch, *out_space, *size]`."""
+  sizes = (shapes.x[0], *shapes.out_space, *shapes.size)
+  batch, *steps = (lax.broadcasted_iota(np.int32, sizes, axis) for axis in range(len(sizes)))
+  windows, cells = steps[: len(shapes.size)], steps[len(shapes.size) :]
+  position = batch
+  for axis, (window, stride, cell, dilation) in enumerate(
+    zip(windows, shapes.strides, cells, shapes.dilations, strict=True)
+  ):
+    position = position * (shapes.x[axis + 1] + sum(shapes.padding[axis])) + window * stride
+    position = position + (cell if dilation == 1 else cell * dilation)
+  return position
+
+
+def _padded(x: Array, shapes: ConvShapes) -> Array:
+  return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in ((0, 0), *shapes.padding, (0, 0))])
+
+
 def _rows_of_cells(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   """Computes a convolution as one dot, with an array that repeats each pixel for each window that sees it."""
-  window = Window(
-    sizes=(1, *shapes.size, 1),
-    strides=(1, *shapes.strides, 1),
-    base_dilation=(1,) * x.ndim,
-    window_dilation=(1, *shapes.dilations, 1),
-    padding=((0, 0), *shapes.padding, (0, 0)),
-  )
-  views = [view for (view,) in window.views(window.padded(x, np.zeros((), x.dtype)))]
-  return _dot(jnp.concatenate(views, -1).reshape(shapes.num_pixels, -1), kernel, shapes)
+  x = _padded(x, shapes)
+  columns = zip(shapes.size, shapes.strides, shapes.dilations, shapes.out_space, strict=True)
+  # One spatial axis after the other, each with an axis of its own for the cells: XLA compiles that three times as fast
+  # as one concatenation of all cells.
+  for axis, (size, stride, dilation, out) in enumerate(columns, 1):
+    starts = range(0, size * dilation, dilation)
+    cells = [lax.slice_in_dim(x, start, start + (out - 1) * stride + 1, stride, axis) for start in starts]
+    x = jnp.stack(cells, -2)
+  return _dot(x.reshape(shapes.num_pixels, -1), kernel, shapes)
 
 
 def _is_grouped(shapes: ConvShapes) -> bool:
@@ -280,14 +306,14 @@ _FEW_PIXELS = 256
 _MANY_CHANNELS = 128
 _MOST_GROUPS = 64
 _ENOUGH_CHANNELS = 16
-# Each cell of a window is an operation of the program in `_rows_of_cells`.
+# The cells along one axis are as many operations of the program in `_rows_of_cells`.
 _MOST_CELLS = 64
 # The array of `_rows_of_cells` has so many elements for each of the convolution's input: a bound for memory.
 _MOST_CELLS_PER_PIXEL = 4
 
 CONV_FORMS: tuple[ConvForm, ...] = (
   ConvForm("patches", _are_patches, _patches),
-  ConvForm("rows of cells, few pixels", _has_few_pixels, _rows_of_cells),
+  ConvForm("rows of cells, few pixels", _has_few_pixels, _gathered_cells),
   ConvForm("one for each group", _is_grouped, _by_group),
 )
 """Forms of convolutions; the first one that fits is used."""
