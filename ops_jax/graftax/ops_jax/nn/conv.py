@@ -14,7 +14,7 @@ from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import depthwise_convolve
 from graftax.ops_jax.spatial.layouts import Layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, SpatialWindow, layout_and_window
-from graftax.xla_call_module.lax_extras import uses_conv_forms
+from graftax.xla_call_module.lax_extras import traced_once, uses_conv_forms
 
 __all__ = ["check_channels", "conv", "conv2d", "conv3d", "convolve"]
 
@@ -43,7 +43,7 @@ def convolve(x: jax.Array, kernel: jax.Array, window: SpatialWindow, place: Layo
   if form is None:
     return canonical_form(x, kernel, window, place, groups)
   return lax.platform_dependent(
-    x, kernel, cpu=form, default=lambda x, kernel: canonical_form(x, kernel, window, place, groups)
+    x, kernel, cpu=form, default=traced_once(canonical_form, window=window, place=place, groups=groups)
   )
 
 

@@ -1,5 +1,6 @@
 """Depthwise convolution, in a form that is fast on CPUs and a grouped one: DepthwiseConv2dNative."""
 
+from functools import partial
 from typing import Unpack
 
 import jax
@@ -16,6 +17,7 @@ from graftax.xla_call_module.lax_extras import (
   accumulation_dtype,
   depthwise_conv,
   depthwise_sum,
+  traced_once,
   uses_conv_forms,
 )
 
@@ -74,12 +76,11 @@ def depthwise_convolve(x: Array, kernel: Array, window: SpatialWindow, place: La
   if not uses_conv_forms():
     _check(kernel, window)
     return grouped_form(jnp.asarray(x), jnp.asarray(kernel), window, place)
-  return lax.platform_dependent(
-    x,
-    kernel,
-    cpu=lambda x, kernel: shifted_form(x, kernel, window, place),
-    default=lambda x, kernel: grouped_form(x, kernel, window, place),
+  is_known = all(isinstance(n, int) for pair in window.padding for n in pair)
+  cpu, default = (
+    (traced_once if is_known else partial)(f, window=window, place=place) for f in (shifted_form, grouped_form)
   )
+  return lax.platform_dependent(x, kernel, cpu=cpu, default=default)
 
 
 @register("DepthwiseConv2dNative", ignores=("T",))

@@ -19,6 +19,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `monoids`: Associative functions with a neutral element, by name; the least and greatest values of dtypes.
 - `reductions`: `lax.reduce` with any function, with derivatives.
 - `scan_equations`: The operands of `scan` equations.
+- `shared_branches`: Branches that JAX traces once for all equal operations of a program.
 - `symbolic_dims`: Symbolic dimensions of `jax.export` as values.
 - `tangent_rules`: Functions with a given derivative.
 - `while_loops`: `lax.while_loop` with derivatives in every mode.
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
   )
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
   from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
+  from graftax.xla_call_module.lax_extras.shared_branches import traced_once
   from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation, stack_dims
   from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
   from graftax.xla_call_module.lax_extras.while_loops import NUM_SLOTS, while_loop
@@ -117,6 +119,7 @@ __all__ = [
   "scatter",
   "select_and_scatter",
   "stack_dims",
+  "traced_once",
   "unwrapped",
   "uses_conv_forms",
   "while_loop",
@@ -127,10 +130,9 @@ __all__ = [
 
 # The modules that are fast to import come first.
 _HOMES = (
-    "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "hoisted_products", "monoids", "reductions", "windows",
-    "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter", "closure_conversion",
-    "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers",
-    "column_blocks",
+    "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "shared_branches", "hoisted_products", "monoids",
+    "reductions", "windows", "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter",
+    "closure_conversion", "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers", "column_blocks",
 )  # fmt: skip
 
 

@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from graftax.xla_call_module.lax_extras.shared_branches import traced_once
+
 __all__ = [
   "CONV_FORMS",
   "CONV_INPUT_GRADIENT_FORMS",
@@ -183,10 +185,11 @@ def find_conv_form(shapes: ConvShapes, forms: Iterable[ConvForm]) -> ConvFunctio
       input. The first entry that fits counts.
 
   Returns:
-    A function of the input and the filter, both in the layouts of `ConvShapes`. None if no form fits.
+    A function of the input and the filter, both in the layouts of `ConvShapes`: the same one for equal arguments, as by
+    `traced_once`. None if no form fits.
   """
   found = next((form for form in forms if form.fits(shapes)), None)
-  return None if found is None else lambda x, kernel: found.compute(x, kernel, shapes)
+  return None if found is None else traced_once(found.compute, shapes=shapes)
 
 
 def _are_patches(shapes: ConvShapes) -> bool:
