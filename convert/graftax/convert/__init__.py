@@ -83,9 +83,6 @@ from graftax.convert.errors import (
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.freed_memory import keep_freed_memory
 from graftax.convert.host_ops.registry import host_op_modules
-from graftax.convert.host_split.host_calls import HostArray, HostParts
-from graftax.convert.host_split.split import Split, split_program
-from graftax.convert.inference import FreezeReport, Frozen, freeze, jit_for_inference
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -99,7 +96,6 @@ from graftax.convert.program import (
   StringVariable,
   UnavailableCapture,
 )
-from graftax.convert.source_code import Source, SourceError, to_source
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
@@ -109,10 +105,14 @@ from graftax.convert.xla_options import compiler_options
 from graftax.graphdef_ir import LibraryNotFoundError, LimitExceededError, Limits
 from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBoundError
 
-# Only programs that write TensorFlow graphs need these.
+# Many programs need none of these, and importing them takes as long as the rest of the package.
 if TYPE_CHECKING:
+  from graftax.convert.host_split.host_calls import HostArray, HostParts
+  from graftax.convert.host_split.split import Split, split_program
+  from graftax.convert.inference import FreezeReport, Frozen, freeze, jit_for_inference
   from graftax.convert.jax2tf.parameter_variables import variable_names
   from graftax.convert.jax2tf.program import jax_program
+  from graftax.convert.source_code import Source, SourceError, to_source
 
 __version__ = "0.1.0"
 
@@ -193,14 +193,21 @@ __all__ = [
   "variable_names",
 ]
 
-_JAX2TF_MODULES = {"jax_program": "program", "variable_names": "parameter_variables"}
+_IMPORTED_ON_USE = {
+  "host_split.host_calls": ("HostArray", "HostParts"),
+  "host_split.split": ("Split", "split_program"),
+  "inference": ("FreezeReport", "Frozen", "freeze", "jit_for_inference"),
+  "jax2tf.parameter_variables": ("variable_names",),
+  "jax2tf.program": ("jax_program",),
+  "source_code": ("Source", "SourceError", "to_source"),
+}
 
 
 def __getattr__(name: str) -> Any:
-  if name not in _JAX2TF_MODULES:
+  home = next((home for home, names in _IMPORTED_ON_USE.items() if name in names), None)
+  if home is None:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  module = importlib.import_module(f"{__name__}.jax2tf.{_JAX2TF_MODULES[name]}")
-  return globals().setdefault(name, getattr(module, name))
+  return globals().setdefault(name, getattr(importlib.import_module(f"{__name__}.{home}"), name))
 
 
 def __dir__() -> list[str]:
