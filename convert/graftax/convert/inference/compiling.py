@@ -128,6 +128,10 @@ def _with_convolutions_of_xla(compute: _Compute) -> _Compute:
   return computed
 
 
+def _type_of(leaf: object) -> tuple[object, object]:
+  return getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))
+
+
 class _Programs:
   """A function compiled for CPUs with oneDNN, once for each set of shapes.
 
@@ -142,7 +146,7 @@ class _Programs:
 
   def __call__(self, placed: Mapping[str, Value], *args: PyTree, **kwargs: PyTree) -> PyTree:
     leaves, structure = jax.tree.flatten((args, kwargs))
-    shapes = (structure, *((getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))) for leaf in leaves))
+    shapes = (structure, *map(_type_of, leaves))
     compute = self._chosen.get(shapes)
     if compute is not None:
       return compute(placed, *args, **kwargs)

@@ -65,7 +65,8 @@ def has_few_rows(program: ClosedJaxpr) -> bool:
 
 def _is_short(product: JaxprEqn) -> bool:
   """Returns whether a product is of few rows with a matrix that is not too large."""
-  (contracted, _), (batch, _) = product.params["dimension_numbers"]
+  numbers: jax.lax.DotDimensionNumbers = product.params["dimension_numbers"]
+  (contracted, _), (batch, _) = numbers
   left, right = map(_array_type, product.invars)
   rows = math.prod(size for axis, size in enumerate(left.shape) if axis not in (*contracted, *batch))
   return rows <= _FEW_ROWS and right.size <= _FEW_ELEMENTS and left.dtype == right.dtype == np.float32
@@ -91,7 +92,7 @@ class _CacheSwitch:
   def off(self) -> Iterator[None]:
     with self._lock:
       if not self._count:
-        self._seconds = getattr(jax.config, self._NAME)
+        self._seconds = float(getattr(jax.config, self._NAME))
         jax.config.update(self._NAME, math.inf)
       self._count += 1
     try:

@@ -118,15 +118,18 @@ def conv2d_as_product(x: Array, kernel: Array, strides: tuple[int, int], padding
   """Convolves images. On CPUs, a product is faster if there are few windows."""
 
   def product() -> Array:
-    pixels = lax.optimization_barrier(jnp.pad(x, ((0, 0), *padding, (0, 0))))
+    pixels = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+    pixels = lax.optimization_barrier(pixels)
     batch, height, width, channels = pixels.shape
     rows, columns = (height - kernel.shape[0]) // strides[0] + 1, (width - kernel.shape[1]) // strides[1] + 1
     sizes = (batch, rows, columns, *kernel.shape[:2])
     b, row, column, i, j = (lax.broadcasted_iota(np.int32, sizes, axis) for axis in range(5))
     at = (b * height + row * strides[0] + i) * width + column * strides[1] + j
-    cells = pixels.reshape(-1, channels).at[at.reshape(-1)].get(mode="promise_in_bounds", wrap_negative_indices=False)
-    cells = lax.optimization_barrier(cells).reshape(batch * rows * columns, -1)
-    return lax.dot(cells, kernel.reshape(-1, kernel.shape[-1])).reshape(batch, rows, columns, -1)
+    cells = pixels.reshape(-1, channels)
+    cells = cells.at[at.reshape(-1)].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    cells = lax.optimization_barrier(cells)
+    y = lax.dot(cells.reshape(batch * rows * columns, -1), kernel.reshape(-1, kernel.shape[-1]))
+    return y.reshape(batch, rows, columns, -1)
 
   return lax.platform_dependent(cpu=product, default=lambda: conv2d(x, kernel, strides, padding))
 
