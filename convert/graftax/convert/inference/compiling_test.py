@@ -20,6 +20,11 @@ _WINDOW = {"strides": (1, 1, 1, 1), "padding": b"SAME", "data_format": b"NHWC"}
 needs_onednn = pytest.mark.skipif(not onednn.has_onednn(), reason="this jaxlib has no oneDNN for this processor")
 
 
+@pytest.fixture(autouse=True)
+def same_numbers_for_each_test(monkeypatch):
+  monkeypatch.setitem(globals(), "_RNG", np.random.default_rng(0))
+
+
 def _normal(*shape):
   return _RNG.normal(size=shape).astype(np.float32)
 
