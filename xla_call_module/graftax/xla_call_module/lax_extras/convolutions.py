@@ -17,6 +17,7 @@ from graftax.xla_call_module.lax_extras.conv_forms import (
   uses_conv_forms,
 )
 from graftax.xla_call_module.lax_extras.depthwise import depthwise_conv
+from graftax.xla_call_module.lax_extras.shared_branches import traced_once
 from graftax.xla_call_module.lax_extras.windows import Window
 
 __all__ = ["conv_general_dilated"]
@@ -56,21 +57,18 @@ def conv_general_dilated(
     preferred_element_type: dtype of the result; that of `lhs` by default.
   """
 
-  def canonical(lhs: Array, rhs: Array) -> Array:
-    return lax.conv_general_dilated(
-      lhs,
-      rhs,
-      window_strides,
-      padding,
-      lhs_dilation,
-      rhs_dilation,
-      dimension_numbers,
-      feature_group_count,
-      batch_group_count,
-      precision,
-      preferred_element_type,
-    )
-
+  canonical = traced_once(
+    lax.conv_general_dilated,
+    window_strides=tuple(window_strides),
+    padding=tuple(map(tuple, padding)),
+    lhs_dilation=tuple(lhs_dilation),
+    rhs_dilation=tuple(rhs_dilation),
+    dimension_numbers=dimension_numbers,
+    feature_group_count=feature_group_count,
+    batch_group_count=batch_group_count,
+    precision=precision,
+    preferred_element_type=preferred_element_type,
+  )
   result = lhs.dtype if preferred_element_type is None else preferred_element_type
   form = None
   is_plain = all(d == 1 for d in lhs_dilation) and batch_group_count == 1
@@ -134,17 +132,19 @@ def _cpu_form(shapes: ConvShapes, layout: _Layout, dtype: np.dtype, precision: A
   if not jnp.issubdtype(dtype, jnp.floating):
     return None
   if shapes.is_depthwise:
-    return _depthwise_form(shapes, layout) if math.prod(shapes.size) <= _MOST_CELLS else None
+    return traced_once(_depthwise, shapes=shapes, layout=layout) if math.prod(shapes.size) <= _MOST_CELLS else None
   has_channels_last = layout.x == tuple(range(len(layout.x)))
   form = (
     find_conv_form(shapes, CONV_FORMS) if has_channels_last and dtype == jnp.float32 and precision is None else None
   )
-  return None if form is None else lambda lhs, rhs: form(lhs, rhs.transpose(layout.kernel))
+  return None if form is None else traced_once(_dense, form=form, layout=layout)
 
 
-def _depthwise_form(shapes: ConvShapes, layout: _Layout) -> ConvFunction:
-  window, (batch_axis, *_, channel_axis) = layout.window(shapes), layout.x
-  by_channel = (*shapes.size, shapes.groups, -1)
-  return lambda lhs, rhs: depthwise_conv(
-    lhs, rhs.transpose(layout.kernel).reshape(by_channel), window, channel_axis, batch_axis
-  )
+def _dense(lhs: Array, rhs: Array, form: ConvFunction, layout: _Layout) -> Array:
+  return form(lhs, rhs.transpose(layout.kernel))
+
+
+def _depthwise(lhs: Array, rhs: Array, shapes: ConvShapes, layout: _Layout) -> Array:
+  by_channel = rhs.transpose(layout.kernel).reshape(*shapes.size, shapes.groups, -1)
+  batch_axis, *_, channel_axis = layout.x
+  return depthwise_conv(lhs, by_channel, layout.window(shapes), channel_axis, batch_axis)

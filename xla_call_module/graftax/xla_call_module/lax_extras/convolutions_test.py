@@ -133,3 +133,17 @@ def test_sizes_that_do_not_fit_have_the_errors_of_lax(name, changes, message):
   args, found, _ = _convolutions(name, **changes)
   with pytest.raises((TypeError, ValueError), match=message):
     jax.jit(found).lower(*args)
+
+
+@pytest.mark.parametrize("channels", [1, 128])
+def test_equal_convolutions_share_their_branches(channels):
+  x, kernel = jnp.ones((1, 8, 8, 128)), jnp.ones((3, 3, channels, 128))
+  numbers = lax.conv_dimension_numbers(x.shape, kernel.shape, ("NHWC", "HWIO", "NHWC"))
+
+  def convolve(x):
+    sizes = ((1, 1), [(1, 1), (1, 1)], (1, 1), (1, 1))
+    return conv_general_dilated(x, kernel, *sizes, numbers, feature_group_count=128 // channels)
+
+  equations = jax.make_jaxpr(lambda x: convolve(convolve(x)))(x).eqns
+  first, second = (equation.params["branches"] for equation in equations if equation.primitive.name == "cond")
+  assert all(a.jaxpr is b.jaxpr for a, b in zip(first, second, strict=True))
