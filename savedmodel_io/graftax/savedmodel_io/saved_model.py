@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from jax.typing import DTypeLike
 
@@ -12,8 +12,10 @@ from graftax.convert import (
   AnnotatedFunction,
   ConvertOptions,
   Program,
+  Split,
   convert_program,
   convert_subgraph,
+  split_program,
 )
 from graftax.graphdef_ir import (
   Budget,
@@ -42,9 +44,6 @@ from graftax.savedmodel_io.variables.object_variables import read_object_variabl
 from graftax.savedmodel_io.variables.progress import read_progress
 from graftax.savedmodel_io.variables.sharding import Shardings
 from graftax.savedmodel_io.variables.variables import Variables
-
-if TYPE_CHECKING:
-  from graftax.convert import Split
 
 __all__ = ["SavedModel", "load"]
 
@@ -137,7 +136,7 @@ class SavedModel(ModelParts):
     run_head_with: Literal["numpy", "tensorflow"] = "numpy",
     allow_ops: Collection[str] = (),
     **named_specs: PyTree,
-  ) -> "Split":
+  ) -> Split:
     """Splits a signature or a restored function into its work for the host and a numeric part in JAX.
 
     The parts run without TensorFlow: the host's parts process strings, tables and encoded images in NumPy.
@@ -180,15 +179,12 @@ class SavedModel(ModelParts):
     """
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
-    # Imported here, as few programs split models.
-    from graftax.convert import split_program
-
     program = self.program(entry, *specs, **named_specs)
     if run_head_with == "numpy":
       return split_program(program, options)
     if run_head_with != "tensorflow":
       raise ValueError(f"split: run_head_with={run_head_with!r}; expected 'numpy' or 'tensorflow'.")
-    # As are those that write models.
+    # Writing models is imported here, as programs that only read do not need it.
     from graftax.savedmodel_io.programs.tensorflow_head import TensorFlowFunction
 
     return split_program(program, options, make_head=partial(TensorFlowFunction, allow_ops=frozenset(allow_ops)))
