@@ -109,7 +109,9 @@ class ConvShapes:
     numbers = (*x, *kernel, *(n for pair in padding for n in pair))
     if not all(isinstance(n, int) for n in numbers) or min(numbers) < 0:
       return None
-    shapes = cls(tuple(x), tuple(kernel), tuple(strides), tuple(dilations), tuple(padding), groups)
+    shapes = cls(
+      tuple(x), tuple(kernel), tuple(strides), tuple(dilations), tuple((low, high) for low, high in padding), groups
+    )
     if not shapes._fit or min((*shapes.x, *shapes.kernel, *shapes.out_space)) == 0:
       return None
     return shapes if shapes._has_little_padding else None
@@ -209,17 +211,21 @@ def _patches(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   if [*x.shape[1:-1]] != limits or max(steps, default=1) > 1:
     x = lax.slice(x, (0,) * x.ndim, (batch, *limits, channels), (1, *steps, 1))
   if max(shapes.size, default=1) > 1:
-    pairs = [size for pair in zip(out, shapes.size, strict=True) for size in pair]
     space = len(out)
-    x = x.reshape(batch, *pairs, channels)
+    # One axis after the other, as JAX does not reshape several axes beside a sharded batch.
+    for axis, pair in zip(range(1, 2 * space, 2), zip(out, shapes.size, strict=True), strict=True):
+      x = x.reshape(*x.shape[:axis], *pair, *x.shape[axis + 1 :])
     x = x.transpose(0, *range(1, 2 * space, 2), *range(2, 2 * space + 1, 2), 2 * space + 1)
-  return _dot(x.reshape(shapes.num_pixels, -1), kernel, shapes)
+  return _dot(x, kernel, shapes)
 
 
-def _dot(rows: Array, kernel: Array, shapes: ConvShapes) -> Array:
-  """Multiplies one row per pixel of the result, of the cells of its window, with the filter."""
+def _dot(cells: Array, kernel: Array, shapes: ConvShapes) -> Array:
+  """Multiplies the cells of all windows, `[batch, *out_space, *size, in_channels]`, with the filter."""
+  pixels = (shapes.x[0], *shapes.out_space)
+  # In two steps, since JAX reshapes a sharded batch only together with the axes next to it.
+  rows = cells.reshape(*pixels, -1).reshape(shapes.num_pixels, -1)
   y = lax.dot(rows, kernel.reshape(-1, kernel.shape[-1]))
-  return y.reshape(shapes.x[0], *shapes.out_space, kernel.shape[-1])
+  return y.reshape(*pixels, kernel.shape[-1])
 
 
 def _has_few_pixels(shapes: ConvShapes) -> bool:
@@ -232,45 +238,17 @@ def _has_few_pixels(shapes: ConvShapes) -> bool:
   )
 
 
-def _gathered_cells(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
-  """Computes what `_rows_of_cells` does, with a gather, which XLA compiles five times as fast."""
-  # Without barriers XLA would compute the input again for each cell, and an index for each element of the dot.
-  pixels = lax.optimization_barrier(_padded(x, shapes))
-  positions = _positions_of_cells(shapes)
-  cells = pixels.reshape(-1, x.shape[-1]).at[positions.reshape(-1)]
-  cells = cells.get(mode="promise_in_bounds", wrap_negative_indices=False)
-  return _dot(lax.optimization_barrier(cells).reshape(shapes.num_pixels, -1), kernel, shapes)
-
-
-def _positions_of_cells(shapes: ConvShapes) -> Array:
-  """Returns where among all padded pixels the cells of each window are, `[batch, *out_space, *size]`."""
-  sizes = (shapes.x[0], *shapes.out_space, *shapes.size)
-  batch, *steps = (lax.broadcasted_iota(np.int32, sizes, axis) for axis in range(len(sizes)))
-  windows, cells = steps[: len(shapes.size)], steps[len(shapes.size) :]
-  position = batch
-  for axis, (window, stride, cell, dilation) in enumerate(
-    zip(windows, shapes.strides, cells, shapes.dilations, strict=True)
-  ):
-    position = position * (shapes.x[axis + 1] + sum(shapes.padding[axis])) + window * stride
-    position = position + (cell if dilation == 1 else cell * dilation)
-  return position
-
-
-def _padded(x: Array, shapes: ConvShapes) -> Array:
-  return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in ((0, 0), *shapes.padding, (0, 0))])
-
-
 def _rows_of_cells(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   """Computes a convolution as one dot, with an array that repeats each pixel for each window that sees it."""
-  x = _padded(x, shapes)
+  x = lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in ((0, 0), *shapes.padding, (0, 0))])
   columns = zip(shapes.size, shapes.strides, shapes.dilations, shapes.out_space, strict=True)
   # One spatial axis after the other, each with an axis of its own for the cells: XLA compiles that three times as fast
-  # as one concatenation of all cells.
+  # as one concatenation of the channels of all cells.
   for axis, (size, stride, dilation, out) in enumerate(columns, 1):
     starts = range(0, size * dilation, dilation)
     cells = [lax.slice_in_dim(x, start, start + (out - 1) * stride + 1, stride, axis) for start in starts]
     x = jnp.stack(cells, -2)
-  return _dot(x.reshape(shapes.num_pixels, -1), kernel, shapes)
+  return _dot(x, kernel, shapes)
 
 
 def _is_grouped(shapes: ConvShapes) -> bool:
@@ -316,7 +294,7 @@ _MOST_CELLS_PER_PIXEL = 4
 
 CONV_FORMS: tuple[ConvForm, ...] = (
   ConvForm("patches", _are_patches, _patches),
-  ConvForm("rows of cells, few pixels", _has_few_pixels, _gathered_cells),
+  ConvForm("rows of cells, few pixels", _has_few_pixels, _rows_of_cells),
   ConvForm("one for each group", _is_grouped, _by_group),
 )
 """Forms of convolutions; the first one that fits is used."""

@@ -147,3 +147,23 @@ def test_equal_convolutions_share_their_branches(channels):
   equations = jax.make_jaxpr(lambda x: convolve(convolve(x)))(x).eqns
   first, second = (equation.params["branches"] for equation in equations if equation.primitive.name == "cond")
   assert all(a.jaxpr is b.jaxpr for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(
+  ("size", "kernel_shape", "stride"),
+  [(7, (3, 3, 128, 128), 1), (8, (2, 2, 3, 16), 2), (8, (1, 1, 3, 16), 1)],
+  ids=["few pixels", "patches", "1x1"],
+)
+def test_a_sharded_batch_stays_so_in_an_explicit_mesh(size, kernel_shape, stride):
+  mesh = jax.make_mesh((1,), ("batch",), axis_types=(jax.sharding.AxisType.Explicit,))
+  rng = np.random.default_rng(0)
+  x = rng.normal(size=(2, size, size, kernel_shape[2])).astype(np.float32)
+  kernel = rng.normal(size=kernel_shape).astype(np.float32)
+  numbers = lax.conv_dimension_numbers(x.shape, kernel.shape, ("NHWC", "HWIO", "NHWC"))
+  expected = lax.conv_general_dilated(x, kernel, (stride, stride), "VALID", dimension_numbers=numbers)
+  with jax.set_mesh(mesh):
+    sharded = jax.device_put(x, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch")))
+    sizes = ((stride, stride), [(0, 0), (0, 0)], (1, 1), (1, 1))
+    y = jax.jit(lambda x: conv_general_dilated(x, kernel, *sizes, numbers))(sharded)
+    assert jax.typeof(y).sharding.spec[0] == "batch"
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
