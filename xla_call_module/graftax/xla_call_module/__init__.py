@@ -7,7 +7,7 @@ A module comes in:
 
 - `module`: `Module`, a StableHLO module and its calling convention.
 - `calling_convention`: its versions, and the types that arguments and results have.
-- `artifacts`: decodes its bytes, those of other versions of StableHLO too.
+- `artifacts`: decodes bytes of MLIR, also of other versions of StableHLO.
 - `stored_gradients`: the modules of gradients, which are made on first use.
 - `input_checks`: checks the inputs of its constructors.
 - `subprocess_reader`: parses untrusted MLIR in a helper process first.

@@ -11,9 +11,9 @@ from graftax.xla_call_module import errors
 __all__ = ["NUM_STORED_ORDERS", "Gradient", "LiveGradient", "NoGradient", "StoredGradient", "fewer_orders"]
 
 NUM_STORED_ORDERS = 2
-"""Derivatives of a live Exported that a pickle or a file has."""
+"""The number of orders of derivatives of a live Exported that a pickle or a file contains."""
 
-# Stands for `Module`, which has one of these.
+# `Module`, which imports this module.
 _Module = TypeVar("_Module")
 
 

@@ -8,19 +8,19 @@ __all__ = ["traced_once"]
 
 T = TypeVar("T")
 
-# JAX's own cache of traced functions ends with the function.
+# JAX forgets the trace of a function together with the function, so these are kept.
 _NUM_FUNCTIONS = 1024
 
 
 @functools.lru_cache(maxsize=_NUM_FUNCTIONS)
 def traced_once(function: Callable[..., T], **settings: Hashable) -> Callable[..., T]:
-  """Returns `functools.partial(function, **settings)`, the same object for equal settings.
+  """Returns `functools.partial(function, **settings)`: for equal settings the same object.
 
-  `lax.platform_dependent` and `lax.cond` trace a function that they have seen only for new shapes and dtypes. A network
-  repeats most of its convolutions.
+  `lax.platform_dependent` and `lax.cond` trace each function once for each set of shapes and dtypes. A network repeats
+  most of its convolutions, and lambdas that do the same are other functions.
 
   Args:
-    function: a function that keeps no traced arrays.
+    function: a function that does not store the arrays that it gets.
     **settings: keyword arguments, without symbolic sizes: those of different programs cannot be compared.
 
   Example:
