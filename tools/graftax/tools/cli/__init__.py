@@ -3,10 +3,16 @@
 Exit codes: 0 done, 1 it could not be done (one message, no traceback), 2 wrong usage.
 
 - `application`: the command with all its subcommands.
-- `inspect_command`, `run_command`, `convert_command`, `source_command`, `export_command`, `rewrite_command`,
-  `facts_commands` (`ops` and `doctor`): a subcommand each.
-- `options`: options that several commands have; `rewrite_options`: those of `rewrite`.
-- `errors`: how errors are reported.
+- `inspect_command`: `graftax inspect`.
+- `run_command`: `graftax run`.
+- `convert_command`: `graftax convert`.
+- `source_command`: `graftax source`.
+- `export_command`: `graftax export`.
+- `rewrite_command`: `graftax rewrite`.
+- `rewrite_options`: its options.
+- `facts_commands`: `graftax ops` and `graftax doctor`.
+- `options`: options that several commands have.
+- `errors`: how the commands report errors.
 """
 
 from graftax.tools.cli.application import app, main
