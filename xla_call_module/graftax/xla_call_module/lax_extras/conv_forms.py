@@ -213,8 +213,8 @@ def _patches(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   if max(shapes.size, default=1) > 1:
     space = len(out)
     # One axis after the other, as JAX does not reshape several axes beside a sharded batch.
-    for axis, pair in zip(range(1, 2 * space, 2), zip(out, shapes.size, strict=True), strict=True):
-      x = x.reshape(*x.shape[:axis], *pair, *x.shape[axis + 1 :])
+    for i, pair in enumerate(zip(out, shapes.size, strict=True)):
+      x = x.reshape(*x.shape[: 2 * i + 1], *pair, *x.shape[2 * i + 2 :])
     x = x.transpose(0, *range(1, 2 * space, 2), *range(2, 2 * space + 1, 2), 2 * space + 1)
   return _dot(x, kernel, shapes)
 
@@ -241,13 +241,16 @@ def _has_few_pixels(shapes: ConvShapes) -> bool:
 def _rows_of_cells(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   """Computes a convolution as one dot, with an array that repeats each pixel for each window that sees it."""
   x = lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in ((0, 0), *shapes.padding, (0, 0))])
-  columns = zip(shapes.size, shapes.strides, shapes.dilations, shapes.out_space, strict=True)
-  # One spatial axis after the other, each with an axis of its own for the cells: XLA compiles that three times as fast
-  # as one concatenation of the channels of all cells.
-  for axis, (size, stride, dilation, out) in enumerate(columns, 1):
+  num_axes = len(shapes.size)
+  # XLA compiles slices of one axis after the other three times as fast as slices of all axes at once. Axes that become
+  # shorter come first, so that no array on the way is larger than both the input and the last one.
+  order = sorted(range(num_axes), key=lambda axis: shapes.out_space[axis] * shapes.size[axis] >= x.shape[axis + 1])
+  for num_done, axis in enumerate(order):
+    size, stride, dilation = shapes.size[axis], shapes.strides[axis], shapes.dilations[axis]
+    length = (shapes.out_space[axis] - 1) * stride + 1
     starts = range(0, size * dilation, dilation)
-    cells = [lax.slice_in_dim(x, start, start + (out - 1) * stride + 1, stride, axis) for start in starts]
-    x = jnp.stack(cells, -2)
+    cells = [lax.slice_in_dim(x, start, start + length, stride, axis + 1) for start in starts]
+    x = jnp.stack(cells, num_axes + 1 + sum(other < axis for other in order[:num_done]))
   return _dot(x, kernel, shapes)
 
 

@@ -167,3 +167,31 @@ def test_a_sharded_batch_stays_so_in_an_explicit_mesh(size, kernel_shape, stride
     y = jax.jit(lambda x: conv_general_dilated(x, kernel, *sizes, numbers))(sharded)
     assert jax.typeof(y).sharding.spec[0] == "batch"
   np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("strides", [(1, 9), (9, 1)])
+def test_few_windows_of_a_long_axis_are_those_of_lax(strides):
+  rng = np.random.default_rng(0)
+  x = rng.normal(size=(2, *(45 if stride > 1 else 6 for stride in strides), 128)).astype(np.float32)
+  kernel = rng.normal(size=(3, 2, 128, 128)).astype(np.float32)
+  numbers = lax.conv_dimension_numbers(x.shape, kernel.shape, ("NHWC", "HWIO", "NHWC"))
+  expected = lax.conv_general_dilated(x, kernel, strides, [(1, 0), (0, 2)], dimension_numbers=numbers)
+  found = conv_general_dilated(x, kernel, strides, [(1, 0), (0, 2)], (1, 1), (1, 1), numbers)
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("long_axis", [0, 1])
+def test_few_windows_of_a_long_axis_need_less_memory_than_the_input(long_axis):
+  # The first axis alone, with all of its cells, would be 51 times as large as the input.
+  def placed(long, short):
+    return (long, short) if long_axis == 0 else (short, long)
+
+  x = jax.ShapeDtypeStruct((1, *placed(400, 319), 128), jnp.float32)
+  kernel = jax.ShapeDtypeStruct((*placed(1, 64), 128, 128), jnp.float32)
+  numbers = lax.conv_dimension_numbers(x.shape, kernel.shape, ("NHWC", "HWIO", "NHWC"))
+
+  def convolve(x, kernel):
+    return conv_general_dilated(x, kernel, placed(400, 1), [(0, 0), (0, 0)], (1, 1), (1, 1), numbers)
+
+  memory = jax.jit(convolve).lower(x, kernel).compile().memory_analysis()
+  assert memory.temp_size_in_bytes < x.size * x.dtype.itemsize
