@@ -10,6 +10,7 @@ from graftax.tools.cli.options import (
   AllowFilesIn,
   AllowHost,
   AllowHttp,
+  Constraints,
   Model,
   OptionalSignatureName,
   Sha256,
@@ -38,10 +39,7 @@ def convert_command(
       help="Open sizes of an input, such as images=8,224,224,3. A name allows any size, ? is the default.",
     ),
   ] = None,
-  constraints: Annotated[
-    list[str] | None,
-    typer.Option("--constraint", metavar="CONDITION", help="A condition on named sizes, such as width>=2."),
-  ] = None,
+  constraints: Constraints = None,
   platforms: Annotated[
     str | None,
     typer.Option(

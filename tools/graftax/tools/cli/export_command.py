@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from graftax.tools.cli.errors import reports_errors
-from graftax.tools.cli.options import platform_names
+from graftax.tools.cli.options import Constraints, platform_names
 
 __all__ = ["export_command"]
 
@@ -42,10 +42,7 @@ def export_command(
       help="Parameters, the function's first argument: a .npz or .safetensors file, or a name in the Python file.",
     ),
   ] = None,
-  constraints: Annotated[
-    list[str] | None,
-    typer.Option("--constraint", metavar="CONDITION", help="A condition on named sizes, such as width>=2."),
-  ] = None,
+  constraints: Constraints = None,
   signature: Annotated[str, typer.Option("--signature", "-s", help="Name of the signature.")] = "serving_default",
   frozen: Annotated[bool, typer.Option("--frozen", help="Write parameters that TensorFlow does not train.")] = False,
   gradient_order: Annotated[

@@ -8,6 +8,7 @@ __all__ = [
   "AllowFilesIn",
   "AllowHost",
   "AllowHttp",
+  "Constraints",
   "Model",
   "OptionalSignatureName",
   "Sha256",
@@ -49,6 +50,10 @@ AllowFilesIn = Annotated[
 ]  # fmt: skip
 Sha256 = Annotated[
   str | None, typer.Option("--sha256", metavar="DIGEST", help="The SHA-256 digest that the archive must have.")
+]
+Constraints = Annotated[
+  list[str] | None,
+  typer.Option("--constraint", metavar="CONDITION", help="A condition on named sizes, such as width>=2."),
 ]
 WithCompilerOptions = Annotated[
   bool,
