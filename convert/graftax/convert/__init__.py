@@ -105,7 +105,7 @@ from graftax.convert.xla_options import compiler_options
 from graftax.graphdef_ir import LibraryNotFoundError, LimitExceededError, Limits
 from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBoundError
 
-# Many programs need none of these, and importing them takes as long as the rest of the package.
+# Many programs need none of these, and some are slow to import.
 if TYPE_CHECKING:
   from graftax.convert.host_split.host_calls import HostArray, HostParts
   from graftax.convert.host_split.split import Split, split_program
