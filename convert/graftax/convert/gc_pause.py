@@ -40,6 +40,7 @@ class _Pauses:
     self._depth = 0
     self._was_enabled = False
     self._num_pauses = self._num_made_old = self._num_collections = 0
+    self._enough_made_old = _MANY_OBJECTS
 
   def begin(self) -> None:
     with self._lock:
@@ -70,9 +71,10 @@ class _Pauses:
       return False
     self._num_pauses += 1
     self._num_made_old += gc.get_count()[0]
-    if self._num_pauses >= _MANY_PAUSES and self._num_made_old >= _MANY_OBJECTS:
-      # Counting takes as long as a collection of young objects.
-      if self._num_made_old >= len(gc.get_objects()) // _SHARE:
+    if self._num_pauses >= _MANY_PAUSES and self._num_made_old >= self._enough_made_old:
+      # Counting millions of objects takes longer than many a pause, so the count is kept until it can matter again.
+      self._enough_made_old = max(_MANY_OBJECTS, len(gc.get_objects()) // _SHARE)
+      if self._num_made_old >= self._enough_made_old:
         return True
     gc.freeze()
     gc.unfreeze()

@@ -30,6 +30,17 @@ for _ in range(60):
   most = max(most, len(gc.get_objects()) - before)
 print(most)
 """
+_LARGE_HEAP = """
+import gc
+from graftax.convert.gc_pause import without_garbage_collection
+count, counts = gc.get_objects, []
+gc.get_objects = lambda: counts.append(None) or count()
+kept = [[] for _ in range(1_500_000)]
+for _ in range(40):
+  with without_garbage_collection():
+    kept += [[] for _ in range(15_000)]
+print(len(counts), gc.get_stats()[2]["collections"])
+"""
 
 
 def _printed(program):
@@ -60,3 +71,9 @@ def test_objects_are_old_afterwards_unless_some_are_frozen(frozen):
 def test_garbage_is_collected_after_some_pauses(size, most):
   (found,) = map(int, _printed(_GARBAGE.format(size=size)))
   assert size <= found <= most
+
+
+def test_objects_of_a_large_program_are_not_counted_in_each_pause():
+  num_counts, num_collections = map(int, _printed(_LARGE_HEAP))
+  assert 1 <= num_counts < 10
+  assert num_collections
