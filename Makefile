@@ -243,7 +243,7 @@ $(RELEASE_READY): $(READY) $(RELEASE_LOCK)
 	touch $@
 
 .PHONY: resolve-wheels
-resolve-wheels: $(READY)  ## ask pip whether all wheels, with all extras, have binaries on each system and Python
+resolve-wheels: $(READY)  ## ask uv whether all wheels, with all extras, have binaries on each system and Python
 	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/resolve_wheels.py
 
 .PHONY: conda-recipes
