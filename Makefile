@@ -100,9 +100,12 @@ ceiling: wheels  ## the fast tests without TensorFlow from the wheels, with the 
 test-slow: $(READY)  ## the tests that `make test` leaves out: whole models, the differential suite, generated cases
 	@$(call pytest_rings,"slow")
 
+# Every N-th of the slow tests, from the K-th on, as K/N.
+PART ?= 1/1
+
 .PHONY: test-all
-test-all: $(READY)  ## every test: those of `make test` and `make test-slow`, in one run for each ring
-	@$(call pytest_rings,"slow or not slow")
+test-all: $(READY)  ## every test: those of `make test` and `make test-slow`, in one run for each ring; PART=2/3 for a third of the slow ones
+	@$(call pytest_rings,"slow or not slow" --part=$(PART))
 
 LIBRARIES_VENV := .venv-jax-libraries
 LIBRARIES := testing/graftax/testing/jax_libraries

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import distributions
@@ -94,6 +94,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
   parser.addoption(
     "--most-rows", type=int, metavar="N", help="run the first N parameter sets of each test (default: all)"
   )
+  parser.addoption(
+    "--part", type=_part, default="1/1", metavar="K/N", help="run every N-th of the slow tests, from the K-th on"
+  )
+
+
+def _part(text: str) -> tuple[int, int]:
+  """Returns the two numbers of the option `--part`."""
+  first, _, step = text.partition("/")
+  if not 1 <= int(first) <= int(step or 0):
+    raise ValueError("expected K/N with 1 <= K <= N")
+  return int(first), int(step)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -125,7 +136,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest selects by marker, and after it
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-  """Marks combinations of parameters that only `make test-all` runs as slow, applies `--most-rows`, and sorts files."""
+  """Marks combinations that only `make test-all` runs as slow, applies `--most-rows` and `--part`, and sorts files."""
   groups: dict[str, list[pytest.Function]] = {}
   for item in items:
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
@@ -134,6 +145,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
   most_rows = config.getoption("most_rows")
   if most_rows is not None:
     _deselect_rows(config, items, groups.values(), most_rows)
+  first, step = config.getoption("part")
+  slow = [item for item in items if item.get_closest_marker("slow") is not None]
+  _deselect(config, items, set(slow) - set(slow[first - 1 :: step]))
   yield
   if hasattr(config, "workerinput"):
     _put_long_files_first(items)
@@ -164,6 +178,10 @@ def _deselect_rows(
   dropped = {
     item for group in groups for item in [i for i in group if i.get_closest_marker("slow") is None][most_rows:]
   }
+  _deselect(config, items, dropped)
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Collection[pytest.Item]) -> None:
   config.hook.pytest_deselected(items=[item for item in items if item in dropped])
   items[:] = [item for item in items if item not in dropped]
 

@@ -1,5 +1,6 @@
 """The ring of tests without TensorFlow keeps it out, and files find their ring."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,35 @@ def test_the_free_ring_has_no_tensorflow(tmp_path):
 
 def test_the_first_rows_of_each_fast_test_can_be_chosen(tmp_path):
   assert "3 passed, 2 deselected" in _output_of_pytest(tmp_path, _ROWS, "-m", "not slow", "--most-rows=2")
+
+
+_SLOW_ROWS = """
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(7))
+def test_a_slow_row(row):
+  print(f"row {row}")
+
+
+def test_that_is_fast():
+  pass
+"""
+
+
+def test_the_parts_hold_each_slow_test_once(tmp_path):
+  rows = [
+    re.findall(r"row \d", _output_of_pytest(tmp_path, _SLOW_ROWS, "-s", f"--part={part}/3")) for part in (1, 2, 3)
+  ]
+  assert sorted(sum(rows, [])) == [f"row {row}" for row in range(7)]
+  assert len(rows[1]) == 2
+  assert "3 passed, 5 deselected" in _output_of_pytest(tmp_path, _SLOW_ROWS, "--part=2/3")
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "1", "a/b"])
+def test_a_part_that_is_none_is_refused(tmp_path, part):
+  assert not _output_of_pytest(tmp_path, _SLOW_ROWS, f"--part={part}")
 
 
 @pytest.mark.parametrize(
