@@ -22,7 +22,7 @@ _GARBAGE = """
 import gc
 from graftax.convert.gc_pause import without_garbage_collection
 before, most = len(gc.get_objects()), 0
-for _ in range(60):
+for _ in range(24):
   with without_garbage_collection():
     for _ in range({size}):
       cycle = []
