@@ -1,6 +1,6 @@
 """Asks uv whether the wheels resolve to binaries, with every extra, on the systems and Pythons that are promised.
 
-    python tools/packaging/resolve_wheels.py                                # everything: about a minute
+    python tools/packaging/resolve_wheels.py                                # everything: one to two minutes
     python tools/packaging/resolve_wheels.py --system windows --python 3.14 convert
 
 uv resolves for other systems as pip does there; nothing is built or installed, and only metadata is downloaded. All

@@ -26,6 +26,17 @@ def test_every_extra_of_every_wheel_is_asked_for():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_markers_are_those_of_the_other_system(wheels, index, system):
+  """Asks for packages that are in no index, so that the reason names the one whose marker is true."""
+  platforms = {"linux": "linux", "macos": "darwin", "windows": "win32"}
+  wanted = [f'graftax-of-{name} ; sys_platform == "{platform}"' for name, platform in platforms.items()]
+  resolved, reason = resolve(wheels, system, "3.12", wanted)
+  assert not resolved
+  assert [name for name in platforms if f"graftax-of-{name}" in reason] == [system]
+
+
+@pytest.mark.slow
 def test_what_has_no_binary_is_reported(wheels, index):
   resolved, reason = resolve(wheels, "windows", "3.13", ["tensorflow-text>=2.21"])
   assert not resolved
