@@ -78,6 +78,8 @@ def test_a_form_equals_the_convolution_and_so_do_its_derivatives(name):
     if form is not None:
       got, pull_form = jax.jit(lambda x, kernel: jax.vjp(form, x, kernel))(x, kernel)  # noqa: B023
       _check_close((got, pull_form(cotangent)), (expected, pull(cotangent)))
+      (transposed,) = jax.linear_transpose(lambda x: form(x, kernel), x)(cotangent)  # noqa: B023
+      _check_close(transposed, pull(cotangent)[0])
   chosen_for_cpu = jax.jit(lambda x, kernel: jax.jvp(lambda *a: convolve(*a, window, place), (x, kernel), (x, kernel)))
   _check_close(chosen_for_cpu(x, kernel), jax.jvp(canonical, (x, kernel), (x, kernel)))
   attrs = {"strides": (1, *window.strides, 1), "dilations": (1, *window.dilations, 1), "padding": window.padding_name}
@@ -98,6 +100,15 @@ def test_forms_can_be_mapped_over_inputs_and_filters(name):
   got = jax.jit(jax.vmap(lambda x, kernel: convolve(x, kernel, window, place)))(xs, kernels)
   for i in range(2):
     _check_close(got[i], convolve(xs[i], kernels[i], window, place))
+
+
+def test_cells_of_few_pixels_are_one_loop():
+  x, kernel, window, place, groups, _ = _case("few_pixels")
+  form = cpu_form(x, kernel, window, place, groups)
+  text = jax.jit(form).lower(x, kernel).compile().as_text()
+  # A slice for each cell takes twice as long to compile.
+  assert text.count(" concatenate(") == 0
+  assert text.count(" fusion(") + text.count(" dot(") <= 4
 
 
 @pytest.mark.parametrize("channels", [2, 4, 16])

@@ -6,6 +6,7 @@ and called.
 
 from collections.abc import Iterator
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -25,10 +26,11 @@ __all__ = [
   "layer_norm",
   "shifted",
   "sum_pool",
+  "window_cells",
 ]
 
 WRITTEN = (
-  *("conv2d", "shifted", "conv2d_1x1", "conv2d_of_patches", "conv2d_as_product"),
+  *("conv2d", "shifted", "window_cells", "conv2d_1x1", "conv2d_of_patches", "conv2d_as_product"),
   *("grouped_conv", "depthwise_conv", "sum_pool", "avg_pool"),
 )
 
@@ -114,14 +116,39 @@ def conv2d_of_patches(x: Array, kernel: Array) -> Array:
   return lax.platform_dependent(cpu=product, default=lambda: conv2d(x, kernel, (height, width), "VALID"))
 
 
+def window_cells(x: Array, window: tuple[int, ...], strides: tuple[int, int]) -> Array:
+  """Returns the cells of all windows, `[batch, rows, columns, *window, channels]`."""
+
+  @jax.custom_jvp
+  def cells(x: Array) -> Array:
+    rows, columns = ((n - k) // s + 1 for n, k, s in zip(x.shape[1:3], window, strides, strict=True))
+    if rows * window[0] * columns * window[1] >= x.shape[1] * x.shape[2]:
+      x = lax.optimization_barrier(x)  # or XLA computes the images again for each cell
+    # Copies of an axis are cut into rows that are longer by one, so that each row starts one pixel later.
+    for axis, size, stride in ((2, window[1], strides[1]), (1, window[0], strides[0])):
+      before, length, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+      copies = -(-size * (length + 1) // length)
+      x = lax.broadcast_in_dim(x, (*before, copies, length, *after), [n for n in range(x.ndim + 1) if n != axis])
+      x = x.reshape(*before, copies * length, *after)
+      x = lax.slice_in_dim(x, 0, size * (length + 1), axis=axis).reshape(*before, size, length + 1, *after)
+      x = lax.slice_in_dim(x, 0, (length - size) // stride * stride + 1, stride, axis + 1)
+    return x.transpose(0, 2, 4, 1, 3, 5)
+
+  def slices(x: Array) -> Array:  # the same cells; the transpose is faster
+    for axis, size, stride in zip((1, 2), window, strides, strict=True):
+      length = (x.shape[axis] - size) // stride * stride + 1
+      x = jnp.stack([lax.slice_in_dim(x, i, i + length, stride, axis) for i in range(size)], -2)
+    return x
+
+  cells.defjvp(lambda primals, tangents: (cells(*primals), slices(*tangents)))
+  return cells(x)
+
+
 def conv2d_as_product(x: Array, kernel: Array, strides: tuple[int, int], padding: tuple[tuple[int, int], ...]) -> Array:
   """Convolves images. On CPUs, a product is faster if there are few windows."""
 
   def product() -> Array:
-    cells = jnp.pad(x, ((0, 0), *padding, (0, 0)))
-    for axis, size, stride in zip((1, 2), kernel.shape, strides, strict=False):
-      length = (cells.shape[axis] - size) // stride * stride + 1
-      cells = jnp.stack([lax.slice_in_dim(cells, i, i + length, stride, axis) for i in range(size)], -2)
+    cells = window_cells(jnp.pad(x, ((0, 0), *padding, (0, 0))), kernel.shape[:2], strides)
     pixels = cells.reshape(*cells.shape[:3], -1)
     y = lax.dot(pixels.reshape(-1, pixels.shape[-1]), kernel.reshape(-1, kernel.shape[-1]))
     return y.reshape(*cells.shape[:3], -1)
