@@ -325,7 +325,8 @@ public-api: $(READY)  ## update the golden lists of public names, <package>/publ
 	$(BIN)/python tools/checks/public_api.py
 
 .PHONY: op-index
-op-index: $(READY)  ## update the pages of ops and primitives in docs, from the registries and the table of `make op-checks`
+op-index: $(READY)  ## update the tables and pages of ops and primitives, from the registries and the table of `make op-checks`
+	$(BIN)/python -m graftax.tools.codegen.generate_lowering_modules
 	$(BIN)/python -m graftax.tools.codegen.generate_outward_ops
 	$(BIN)/python -m graftax.tools.codegen.generate_op_sources
 	$(BIN)/python -m graftax.tools.codegen.generate_op_index

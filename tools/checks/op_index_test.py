@@ -1,4 +1,4 @@
-"""The pages of ops are current, complete, and name real files."""
+"""The pages and tables of ops are current, complete, and name real files."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from graftax.graphdef_ir import OpSignatures
 _DOCS = ROOT / "docs"
 _CHECK = """
 import importlib, sys
-names = ("outward_ops", "op_sources", "op_index", "primitive_index", "stablehlo_index")
+names = ("lowering_modules", "outward_ops", "op_sources", "op_index", "primitive_index", "stablehlo_index")
 mains = [importlib.import_module(f"graftax.tools.codegen.generate_{name}").main for name in names]
 sys.exit(max([main(["--check"]) for main in mains]))
 """

@@ -6,6 +6,7 @@ inputs are known. Strings are arrays of dtype object that hold `bytes`.
 """
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -35,7 +36,6 @@ class _HostOp:
 
 
 _HOST_OPS: dict[str, _HostOp] = {}
-_loaded = False
 
 
 def host_op(*op_names: str, ignores: Iterable[str] = (), always: bool = False) -> Callable[[_Function], _Function]:
@@ -109,12 +109,10 @@ def _names_strings(value: object) -> bool:
   return any(isinstance(item, DType) and item.base is DType.STRING for item in items)
 
 
+@functools.cache
 def _load() -> None:
-  # Delayed until a model is split, as other conversions do not need these modules. The flag is set first, because the
-  # modules register their functions during the import.
-  global _loaded
-  if not _loaded:
-    _loaded = True
-    package = __name__.rpartition(".")[0]
-    for module in importlib.import_module(package).HOST_OPS:
-      importlib.import_module(f"{package}.{module}")
+  # Delayed until a model is split, as other conversions do not need these modules. Cached when it is done, not before:
+  # other threads wait for the imports, and those that were interrupted are tried again.
+  package = __name__.rpartition(".")[0]
+  for module in importlib.import_module(package).HOST_OPS:
+    importlib.import_module(f"{package}.{module}")

@@ -10,6 +10,7 @@ Values and errors:
 From an op's name to a lowering:
 
 - `registry`: `register` and `lowering`. A function's Python signature is the schema of its op.
+- `lowering_modules`: which module has the lowering of an op; the others are not imported for it.
 - `context`: the interface of a lowering to its program: variables, other functions, randomness, options.
 - `options`: `LoweringOptions`.
 - `unsupported_reasons`: reasons why ops have no lowering, and what to do instead.

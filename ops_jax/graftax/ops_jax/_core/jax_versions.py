@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.special as jsp
 import numpy as np
 
 __all__ = ["dawsn", "dawsn_by_sampling"]
@@ -19,7 +18,10 @@ def dawsn(x: jax.Array) -> jax.Array:
   Returns:
     Shape and dtype of `x`.
   """
-  return jsp.dawsn(x) if hasattr(jsp, "dawsn") else dawsn_by_sampling(x)
+  # Programs without this op need not wait until `jax.scipy` is imported.
+  from jax.scipy import special
+
+  return special.dawsn(x) if hasattr(special, "dawsn") else dawsn_by_sampling(x)
 
 
 # With steps of this size the sum differs from the integral by exp(-(pi / (2 * h))**2) = 7e-18; terms that are left out

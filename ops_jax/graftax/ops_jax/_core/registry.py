@@ -19,6 +19,7 @@ from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.integer_facts import IntegerFacts
+from graftax.ops_jax._core.lowering_modules import LOWERING_MODULES
 from graftax.ops_jax._core.values import SIZE_MARKER, STATIC_MARKER, UNCONVERTED_MARKER
 
 __all__ = [
@@ -125,7 +126,6 @@ _ROOMS = (
   "state",
   "tf2xla",
 )
-_loaded = False
 
 _REGISTRATIONS: dict[str, _Registration] = {}
 # Lowerings that accept 64-bit integers as `int64_pairs.Int64Pair`.
@@ -193,9 +193,10 @@ def register(
       function.__name__ = function.__qualname__ = op_names[0]
     registration = _Registration(function, frozenset(ignores), symbolic, frozenset(data_inputs))
     if not _is_builtin(function.__module__):
-      # Load the built-ins first, so that they cannot replace a user's override. A built-in module may be imported
-      # alone, and loading all of them from there would be circular.
-      _load_lowerings()
+      # Load the built-in lowerings of these ops first, so that they cannot replace a user's override. A built-in module
+      # may be imported alone, and loading others from there would be circular.
+      for op in op_names:
+        _load_lowerings_of(op)
       # Validate user signatures now. Built-ins are parsed lazily, because parsing all of them is slow.
       _read_signature(registration)
     accepts_pairs = int64_pairs in ("accept", "only")
@@ -229,7 +230,7 @@ def lowering(op: str, *, int64_pairs: bool = False) -> Lowering | None:
     >>> [parameter.name for parameter in lowering("Cumsum").inputs]
     ['x', 'axis']
   """
-  _load_lowerings()
+  _load_lowerings_of(op)
   registration = (_PAIR_REGISTRATIONS if int64_pairs else _REGISTRATIONS).get(op)
   return None if registration is None else _read_signature(registration)
 
@@ -273,13 +274,34 @@ def _is_builtin(module: str) -> bool:
   return module.startswith("graftax.ops_jax.") and not module.endswith("_test")
 
 
+def _load_lowerings_of(op: str) -> None:
+  # Importing all rooms takes as long as importing the rest of graftax, and a program has few of the ops.
+  if op in _modules_by_op():
+    _import_modules_of(op)
+  if op not in _REGISTRATIONS and op not in _PAIR_REGISTRATIONS:
+    # The table may be older than the op.
+    _load_lowerings()
+
+
+@functools.cache
+def _modules_by_op() -> Mapping[str, Sequence[str]]:
+  found: dict[str, list[str]] = {}
+  for module, ops in LOWERING_MODULES.items():
+    for op in ops.split():
+      found.setdefault(op, []).append(module)
+  return found
+
+
+# Imports are cached when they are done, not before: other threads wait for them, and an import that was interrupted is
+# tried again.
+@functools.cache
+def _import_modules_of(op: str) -> None:
+  for module in _modules_by_op()[op]:
+    importlib.import_module(f"graftax.ops_jax.{module}")
+
+
+@functools.cache
 def _load_lowerings() -> None:
-  # Importing all rooms takes as long as importing the rest of graftax, so it is delayed until the first lookup. The
-  # flag is set first, because lowerings register themselves during the import.
-  global _loaded
-  if _loaded:
-    return
-  _loaded = True
   for room in _ROOMS:
     package = f"graftax.ops_jax.{room}"
     for module in importlib.import_module(package).LOWERINGS:

@@ -2,6 +2,8 @@
 
 import collections
 import inspect
+import subprocess
+import sys
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -65,6 +67,66 @@ def test_defaults_are_those_of_the_op_table(op, ours):
     if isinstance(default, float):  # the table holds float32
       default, ours_default = np.float32(default), np.float32(ours_default)
     assert ours_default == default, name
+
+
+_LOOKUPS = """
+import sys
+from graftax.ops_jax import lowering
+
+assert lowering("Relu").function.__module__ == "graftax.ops_jax.nn.activations"
+assert lowering("AddV2", int64_pairs=True).function.__module__ == "graftax.ops_jax.int64_pairs.arithmetic_ops"
+assert "graftax.ops_jax.image.resize" not in sys.modules
+"""
+_OLD_TABLE = """
+from graftax.ops_jax import lowering
+from graftax.ops_jax._core.lowering_modules import LOWERING_MODULES
+
+LOWERING_MODULES["image.resize"] = ""
+LOWERING_MODULES["math.unary"] += " Svd"
+for op in ("ResizeBilinear", "Svd"):
+  assert lowering(op).attrs is not None
+assert lowering("NoSuchOp") is None
+"""
+# Prints which of its ops each row of the table registers in a process of its own, and at last what all modules
+# register. Forks before JAX has threads.
+_EACH_ALONE = """
+import os
+from graftax.ops_jax._core import registry
+
+def found(ops):
+  return sorted((op, op in registry._REGISTRATIONS, op in registry._PAIR_REGISTRATIONS) for op in ops)
+
+ops_of = {}
+for op, modules in registry._modules_by_op().items():
+  ops_of.setdefault(tuple(modules), []).append(op)
+for ops in ops_of.values():
+  child = os.fork()
+  if not child:
+    registry._import_modules_of(ops[0])
+    print(found(ops), flush=True)
+    os._exit(0)
+  os.waitpid(child, 0)
+registry._load_lowerings()
+for ops in ops_of.values():
+  print(found(ops))
+"""
+
+
+@pytest.mark.parametrize("program", [_LOOKUPS, _OLD_TABLE], ids=["lookups", "old_table"])
+def test_modules_are_imported_for_the_ops_that_are_looked_up(program):
+  _output(program)
+
+
+def test_the_modules_of_an_op_register_all_that_is_registered_for_it():
+  lines = _output(_EACH_ALONE).splitlines()
+  alone, together = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+  assert alone == together and len(alone) > 100
+
+
+def _output(program):
+  child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+  assert child.returncode == 0, child.stderr
+  return child.stdout
 
 
 def test_no_lowering_has_a_name_that_cannot_be_looked_up():

@@ -41,18 +41,17 @@ class CarryBounded:
     Raises:
       StaticInputError: from the returned function, if the op cannot carry an array of bounded size.
     """
-    entry = bounded_rule(self.node.op)
 
     def carry(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
       for value in inputs:
         if type(value) is BoundedArray:
           return apply(context, _cut_concrete(inputs))
-      if entry is None or not entry.makes:
-        return run(context, inputs)
       try:
         return run(context, inputs)
       except StaticInputError:
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(inputs)):
+        # The first look-up imports all rules, so it is made only here and for an input of bounded size.
+        entry = bounded_rule(self.node.op)
+        if entry is None or not entry.makes or not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(inputs)):
           raise
       return tuple(entry.function(self._call(context, run), inputs))
 
@@ -60,6 +59,7 @@ class CarryBounded:
       if not any(type(value) is BoundedArray for value in inputs):
         return carry(context, inputs)
       call = self._call(context, run)
+      entry = bounded_rule(self.node.op)
       if entry is None:
         call.refuse("an input has a size that depends on data")
       return tuple(entry.function(call, inputs))
