@@ -100,7 +100,7 @@ ceiling: wheels  ## the fast tests without TensorFlow from the wheels, with the 
 test-slow: $(READY)  ## the tests that `make test` leaves out: whole models, the differential suite, generated cases
 	@$(call pytest_rings,"slow")
 
-# Every N-th of the slow tests, from the K-th on, as K/N.
+# Every N-th of the slow tests, or of the fast ones under Bazel, from the K-th on, as K/N.
 PART ?= 1/1
 
 .PHONY: test-all
@@ -200,12 +200,13 @@ bazel:
 	  DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -qq -y --no-install-recommends bazel-bootstrap python3-venv >/dev/null; }
 
 .PHONY: bazel-test
-bazel-test: bazel $(READY)  ## fast tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels
+bazel-test: bazel $(READY)  ## fast tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels; PART=2/3 for a third
 	mkdir -p $(JAX_CACHE)
 	bazel-4 --max_idle_secs=30 test --repo_env=GRAFTAX_LOCKED_VENV=$(CURDIR)/$(VENV) \
 	  --repo_env=PYTHON_BIN_PATH=$$(realpath $(BIN)/python) \
 	  --test_env=JAX_COMPILATION_CACHE_DIR --test_env=JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS \
-	  --test_env=JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES --sandbox_writable_path=$(JAX_CACHE) $(BAZEL_TARGETS)
+	  --test_env=JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES --sandbox_writable_path=$(JAX_CACHE) \
+	  --test_arg=--part-of-fast=$(PART) $(BAZEL_TARGETS)
 
 BAZEL_ACCELERATORS := cpu cuda12 cuda13 tpu
 

@@ -94,13 +94,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
   parser.addoption(
     "--most-rows", type=int, metavar="N", help="run the first N parameter sets of each test (default: all)"
   )
-  parser.addoption(
-    "--part", type=_part, default="1/1", metavar="K/N", help="run every N-th of the slow tests, from the K-th on"
-  )
+  for option, tests in (("--part", "slow"), ("--part-of-fast", "fast")):
+    parser.addoption(
+      option, type=_part, default="1/1", metavar="K/N", help=f"run every N-th of the {tests} tests, from the K-th on"
+    )
 
 
 def _part(text: str) -> tuple[int, int]:
-  """Returns the two numbers of the option `--part`."""
+  """Returns the two numbers of the options `--part` and `--part-of-fast`."""
   first, _, step = text.partition("/")
   if not 1 <= int(first) <= int(step or 0):
     raise ValueError("expected K/N with 1 <= K <= N")
@@ -136,7 +137,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest selects by marker, and after it
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-  """Marks combinations that only `make test-all` runs as slow, applies `--most-rows` and `--part`, and sorts files."""
+  """Marks combinations that only `make test-all` runs as slow, applies `--most-rows` and the parts, and sorts files."""
   groups: dict[str, list[pytest.Function]] = {}
   for item in items:
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
@@ -145,9 +146,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
   most_rows = config.getoption("most_rows")
   if most_rows is not None:
     _deselect_rows(config, items, groups.values(), most_rows)
-  first, step = config.getoption("part")
-  slow = [item for item in items if item.get_closest_marker("slow") is not None]
-  _deselect(config, items, set(slow) - set(slow[first - 1 :: step]))
+  for option, is_slow in (("part", True), ("part_of_fast", False)):
+    first, step = config.getoption(option)
+    found = [item for item in items if (item.get_closest_marker("slow") is not None) == is_slow]
+    _deselect(config, items, set(found) - set(found[first - 1 :: step]))
   yield
   if hasattr(config, "workerinput"):
     _put_long_files_first(items)

@@ -84,6 +84,16 @@ def test_the_parts_hold_each_slow_test_once(tmp_path):
   assert "3 passed, 5 deselected" in _output_of_pytest(tmp_path, _SLOW_ROWS, "--part=2/3")
 
 
+def test_the_parts_of_fast_tests_leave_slow_ones(tmp_path):
+  options = ("-m", "not slow", "--verbose")
+  parts = [
+    set(re.findall(r"::(\S+) PASSED", _output_of_pytest(tmp_path, _ROWS, *options, f"--part-of-fast={part}/2")))
+    for part in (1, 2)
+  ]
+  assert parts == [{"test_a_row[1]", "test_a_row[3]"}, {"test_a_row[2]", "test_without_rows"}]
+  assert "8 passed" in _output_of_pytest(tmp_path, _SLOW_ROWS, "--part-of-fast=1/2")
+
+
 @pytest.mark.parametrize("part", ["0/3", "4/3", "1", "a/b"])
 def test_a_part_that_is_none_is_refused(tmp_path, part):
   assert not _output_of_pytest(tmp_path, _SLOW_ROWS, f"--part={part}")
