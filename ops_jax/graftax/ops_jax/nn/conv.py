@@ -39,7 +39,7 @@ def convolve(x: jax.Array, kernel: jax.Array, window: SpatialWindow, place: Layo
   if kernel.shape[-2] == 1 and groups > 1:
     multiplier = kernel.shape[-1] // groups
     return depthwise_convolve(x, kernel.reshape(*window.size, groups, multiplier), window, place)
-  form = cpu_form(x, kernel, window, place, groups) if uses_conv_forms() else None
+  form = cpu_form(x, kernel, window, place, groups) if uses_conv_forms(x, kernel) else None
   if form is None:
     return canonical_form(x, kernel, window, place, groups)
   return lax.platform_dependent(

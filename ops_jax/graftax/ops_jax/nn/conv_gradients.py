@@ -15,7 +15,7 @@ from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
 from graftax.ops_jax.spatial.layouts import Layout, layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, SpatialWindow, WindowAttrs, layout_and_window
-from graftax.xla_call_module.lax_extras import CONV_INPUT_GRADIENT_FORMS
+from graftax.xla_call_module.lax_extras import CONV_INPUT_GRADIENT_FORMS, divided_axes
 
 __all__ = [
   "conv2d_backprop_filter",
@@ -34,15 +34,33 @@ _Shape = Sequence[int]
 _Form = Callable[[jax.Array, jax.Array, SpatialWindow, Layout], Array]
 
 
-def _transposed(op: str, linear: Callable[[jax.Array], Array], shape: _Shape, out_backprop: Array) -> Array:
-  """Applies the transpose of a linear function of an array of `shape` to `out_backprop`."""
-  spec = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
-  expected: tuple[int, ...] = jax.eval_shape(linear, spec).shape
-  if expected != out_backprop.shape:
+def _transposed(
+  op: str, linear: Callable[[jax.Array], Array], shape: _Shape, out_backprop: Array, *, has_batch: bool
+) -> Array:
+  """Applies the transpose of a linear function of an array of `shape` to `out_backprop`.
+
+  Args:
+    op: for messages.
+    linear: the function.
+    shape: of its argument.
+    out_backprop: of the shape of its result.
+    has_batch: whether the first axis of both is the batch, which a mesh with Explicit axes may divide.
+  """
+  sharding = jax.typeof(out_backprop).sharding
+  if divided_axes(out_backprop):
+    spec = jax.P(*sharding.spec[:has_batch], *[None] * (len(shape) - has_batch))
+    argument = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype, sharding=sharding.update(spec=spec))
+  else:
+    argument = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
+  expected = jax.eval_shape(linear, argument)
+  if expected.shape != out_backprop.shape:
     raise InvalidInputError(
-      f"{op}: out_backprop has shape {out_backprop.shape}; sizes {tuple(shape)}, strides and padding give {expected}."
+      f"{op}: out_backprop has shape {out_backprop.shape}; sizes {tuple(shape)}, strides and padding give "
+      f"{expected.shape}."
     )
-  (result,) = jax.linear_transpose(linear, spec)(out_backprop)
+  if expected.sharding is not None and expected.sharding != sharding:
+    out_backprop = jax.sharding.reshard(out_backprop, expected.sharding)
+  (result,) = jax.linear_transpose(linear, argument)(out_backprop)
   return result
 
 
@@ -69,11 +87,11 @@ def _dense_input_gradient(
   groups = check_channels(x.shape, kernel.shape, place)
 
   def of(form: Callable[[jax.Array, jax.Array], Array]) -> Callable[[jax.Array, jax.Array], Array]:
-    return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel), input_shape, dy)
+    return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel), input_shape, dy, has_batch=True)
 
   default = of(lambda x, kernel: canonical_form(x, kernel, window, place, groups))
   form = cpu_form(x, kernel, window, place, groups, CONV_INPUT_GRADIENT_FORMS)
-  if form is None:
+  if form is None or divided_axes(kernel) or divided_axes(out_backprop):
     return default(kernel, out_backprop)
   return lax.platform_dependent(kernel, out_backprop, cpu=of(form), default=default)
 
@@ -132,11 +150,11 @@ def _dense_filter_gradient(
   groups = check_channels(x.shape, kernel.shape, place)
 
   def of(form: Callable[[jax.Array, jax.Array], Array]) -> Callable[[jax.Array, jax.Array], Array]:
-    return lambda x, dy: _transposed(op, lambda kernel: form(x, kernel), filter_shape, dy)
+    return lambda x, dy: _transposed(op, lambda kernel: form(x, kernel), filter_shape, dy, has_batch=False)
 
   default = of(lambda x, kernel: canonical_form(x, kernel, window, place, groups))
   form = cpu_form(x, kernel, window, place, groups)
-  if form is None:
+  if form is None or divided_axes(x) or divided_axes(out_backprop):
     return default(x, out_backprop)
   return lax.platform_dependent(x, out_backprop, cpu=of(form), default=default)
 
@@ -145,8 +163,10 @@ def _depthwise_input_gradient(
   op: str, input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: SpatialWindow
 ) -> Array:
   def of(form: _Form) -> Callable[[jax.Array, jax.Array], Array]:
-    return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel, window, place), input_shape, dy)
+    return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel, window, place), input_shape, dy, has_batch=True)
 
+  if divided_axes(kernel) or divided_axes(out_backprop):
+    return of(grouped_form)(kernel, out_backprop)
   return lax.platform_dependent(kernel, out_backprop, cpu=of(shifted_form), default=of(grouped_form))
 
 
@@ -154,8 +174,12 @@ def _depthwise_filter_gradient(
   op: str, x: jax.Array, filter_shape: _Shape, out_backprop: jax.Array, place: Layout, window: SpatialWindow
 ) -> Array:
   def of(form: _Form) -> Callable[[jax.Array, jax.Array], Array]:
-    return lambda x, dy: _transposed(op, lambda kernel: form(x, kernel, window, place), filter_shape, dy)
+    return lambda x, dy: _transposed(
+      op, lambda kernel: form(x, kernel, window, place), filter_shape, dy, has_batch=False
+    )
 
+  if divided_axes(x) or divided_axes(out_backprop):
+    return of(grouped_form)(x, out_backprop)
   return lax.platform_dependent(x, out_backprop, cpu=of(shifted_form), default=of(grouped_form))
 
 

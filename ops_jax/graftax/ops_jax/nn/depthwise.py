@@ -73,9 +73,10 @@ def depthwise_convolve(x: Array, kernel: Array, window: SpatialWindow, place: La
   Returns:
     Same dtype, `channels * multiplier` channels, those of one input channel side by side.
   """
-  if not uses_conv_forms():
+  x, kernel = jnp.asarray(x), jnp.asarray(kernel)
+  if not uses_conv_forms(x, kernel):
     _check(kernel, window)
-    return grouped_form(jnp.asarray(x), jnp.asarray(kernel), window, place)
+    return grouped_form(x, kernel, window, place)
   is_known = all(isinstance(n, int) for pair in window.padding for n in pair)
   cpu, default = (
     (traced_once if is_known else partial)(f, window=window, place=place) for f in (shifted_form, grouped_form)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from graftax.xla_call_module import _lazy
 
 if TYPE_CHECKING:
-  from graftax.xla_call_module.lax_extras.arrays import is_inexact, mulhi, replaced
+  from graftax.xla_call_module.lax_extras.arrays import divided_axes, is_inexact, mulhi, replaced
   from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
   from graftax.xla_call_module.lax_extras.column_blocks import with_column_blocks
   from graftax.xla_call_module.lax_extras.contraction_barriers import with_contraction_barriers
@@ -94,6 +94,7 @@ __all__ = [
   "conv_general_dilated",
   "depthwise_conv",
   "depthwise_sum",
+  "divided_axes",
   "find_conv_form",
   "gather",
   "gather_old",

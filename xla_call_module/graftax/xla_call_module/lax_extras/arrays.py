@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 
 from graftax.xla_call_module.jax_versions import mulhi
 
-__all__ = ["ArrayFunction", "is_inexact", "mulhi", "replaced"]
+__all__ = ["ArrayFunction", "divided_axes", "is_inexact", "mulhi", "replaced"]
 
 ArrayFunction: TypeAlias = Callable[..., Any]
 """A function of arrays, or of pytrees of arrays; the docstring that names it says what it takes and returns."""
@@ -21,6 +22,16 @@ def is_inexact(x: Any) -> bool:
     (True, False)
   """
   return bool(jnp.issubdtype(x.dtype, jnp.inexact))
+
+
+def divided_axes(x: Any) -> tuple[int, ...]:
+  """Returns the axes of an array that a mesh with Explicit axes divides among devices, as its type says.
+
+  Example:
+    >>> divided_axes(jnp.zeros((2, 3)))
+    ()
+  """
+  return tuple(axis for axis, name in enumerate(jax.typeof(x).sharding.spec) if name is not None)
 
 
 def replaced(values: Sequence[Any], positions: Sequence[int], some: Sequence[Any]) -> list[Any]:

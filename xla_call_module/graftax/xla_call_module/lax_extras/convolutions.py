@@ -72,9 +72,9 @@ def conv_general_dilated(
   result = lhs.dtype if preferred_element_type is None else preferred_element_type
   form = None
   is_plain = all(d == 1 for d in lhs_dilation) and batch_group_count == 1
-  if uses_conv_forms() and is_plain and lhs.dtype == rhs.dtype == result:
+  if is_plain and lhs.dtype == rhs.dtype == result:
     layout = _Layout.of(dimension_numbers)
-    if layout is not None:
+    if layout is not None and uses_conv_forms(lhs, rhs, layout.x[0]):
       shapes = layout.shapes(lhs, rhs, window_strides, rhs_dilation, padding, feature_group_count)
       form = None if shapes is None else _cpu_form(shapes, layout, lhs.dtype, precision)
   return canonical(lhs, rhs) if form is None else lax.platform_dependent(lhs, rhs, cpu=form, default=canonical)

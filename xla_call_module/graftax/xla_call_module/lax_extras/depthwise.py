@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from graftax.xla_call_module.jax_versions import varies_over_mesh
+from graftax.xla_call_module.lax_extras.arrays import divided_axes
 from graftax.xla_call_module.lax_extras.linear_calls import bilinear_call
 from graftax.xla_call_module.lax_extras.windows import Window
 
@@ -82,8 +83,8 @@ def depthwise_conv(x: Array, kernel: Array, window: Window, channel_axis: int, b
   dtype = accumulation_dtype(x.dtype)
   space = tuple(axis for axis in range(x.ndim) if axis not in (batch_axis, channel_axis))
   conv = _Depthwise(x.shape, kernel.shape, window, space, channel_axis, batch_axis)
-  # `linear_call` does not know types of arrays that differ between devices.
-  is_plain = not jnp.issubdtype(dtype, jnp.inexact) or varies_over_mesh(x) or varies_over_mesh(kernel)
+  # `linear_call` does not know types of arrays that differ between devices, or that a mesh divides.
+  is_plain = not jnp.issubdtype(dtype, jnp.inexact) or any(varies_over_mesh(a) or divided_axes(a) for a in (x, kernel))
   run = conv.compute_result if is_plain else conv.result
   return run(x.astype(dtype), kernel.astype(dtype)).astype(x.dtype)
 
