@@ -324,6 +324,11 @@ def _read_signature(registration: _Registration) -> Lowering:
     elif parameter.kind is parameter.KEYWORD_ONLY:
       if hint is None:
         raise RegistrationError(f"{_describe(function)}: attribute {parameter.name!r} has no type annotation.")
+      if list in (hint, typing.get_origin(hint)):
+        raise RegistrationError(
+          f"{_describe(function)}: attribute {parameter.name!r} is annotated as {hint}; attributes with several "
+          "elements are tuples. Write tuple[int, ...], for example."
+        )
       attrs[parameter.name] = hint
     elif hint is Context:
       if position:

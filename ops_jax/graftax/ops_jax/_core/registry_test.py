@@ -156,9 +156,14 @@ def test_every_deviation_from_the_op_table_is_still_one():
     )
 
 
+def _with_list(x, *, strides: list[int]):
+  return x
+
+
 @pytest.mark.parametrize(
   ("function", "match"),
   [
+    (_with_list, r"'strides' is annotated as list\[int\]; .* Write tuple\[int, ...\]"),
     (lambda x, *, factor: x, "'factor' has no type annotation"),
     (lambda *inputs: inputs, "neither an input nor an attribute"),
   ],
