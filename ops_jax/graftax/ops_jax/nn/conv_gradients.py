@@ -46,13 +46,13 @@ def _transposed(
     out_backprop: of the shape of its result.
     has_batch: whether the first axis of both is the batch, which a mesh with Explicit axes may divide.
   """
-  sharding = jax.typeof(out_backprop).sharding
+  sharding: jax.sharding.NamedSharding = jax.typeof(out_backprop).sharding
   if divided_axes(out_backprop):
-    spec = jax.P(*sharding.spec[:has_batch], *[None] * (len(shape) - has_batch))
+    spec: jax.P = jax.P(*sharding.spec[:has_batch], *[None] * (len(shape) - has_batch))
     argument = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype, sharding=sharding.update(spec=spec))
   else:
     argument = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
-  expected = jax.eval_shape(linear, argument)
+  expected: jax.ShapeDtypeStruct = jax.eval_shape(linear, argument)
   if expected.shape != out_backprop.shape:
     raise InvalidInputError(
       f"{op}: out_backprop has shape {out_backprop.shape}; sizes {tuple(shape)}, strides and padding give "
