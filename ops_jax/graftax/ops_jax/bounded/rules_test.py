@@ -360,3 +360,24 @@ def test_elementwise_ops_give_tensorflows_results(part):
     return [result for result in results if result is not None]
 
   assert check_bounded_sizes(_by_rows(apply), *[(_X, keep) for keep in _KEPT]) == len(_KEPT)
+
+
+@pytest.mark.parametrize(
+  "function",
+  [
+    lambda rows: rows[:, :0] + tf.ones((1, 1)),
+    lambda rows: tf.reduce_sum(rows[:, :0] * tf.ones((1, 1)), 0),
+    lambda rows: tf.shape(tf.where(rows[:, :0] > 0, rows[:, :1], rows[:, :0])),
+  ],
+  ids=["add", "sum", "where"],
+)
+def test_an_axis_of_size_0_stays_empty_beside_one_that_is_repeated(function):
+  assert check_bounded_sizes(_by_rows(function), *[(_X, keep) for keep in _KEPT]) >= 1
+
+
+def test_no_box_is_selected_of_none():
+  @tf.function(autograph=False)
+  def select(boxes, scores):
+    return _raw.NonMaxSuppression(boxes=boxes, scores=scores, max_output_size=2)
+
+  assert check_bounded_sizes(select, (np.zeros((0, 4), np.float32), np.zeros(0, np.float32))) == 1
