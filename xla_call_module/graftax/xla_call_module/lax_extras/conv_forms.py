@@ -288,7 +288,9 @@ def _cells_along(x: Array, spatial_axis: int, shapes: ConvShapes) -> Array:
   """
   axis = spatial_axis + 1
   before, length, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
-  size, row = shapes.size[spatial_axis], length + shapes.dilations[spatial_axis]
+  size = shapes.size[spatial_axis]
+  # The dilation of a single cell may be any number: no size follows from it.
+  row = length + (shapes.dilations[spatial_axis] if size > 1 else 1)
   num_copies = -(-size * row // length)
   x = lax.broadcast_in_dim(x, (*before, num_copies, length, *after), [n for n in range(x.ndim + 1) if n != axis])
   x = x.reshape(*before, num_copies * length, *after)

@@ -1,5 +1,8 @@
 """Convolutions in the form for CPUs against XLA's own, for the layouts that exporters write."""
 
+import math
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -195,3 +198,19 @@ def test_few_windows_of_a_long_axis_need_less_memory_than_the_input(long_axis):
 
   memory = jax.jit(convolve).lower(x, kernel).compile().memory_analysis()
   assert memory.temp_size_in_bytes < x.size * x.dtype.itemsize
+
+
+@pytest.mark.parametrize("dilation", [1, 2**30])
+def test_the_dilation_of_a_single_cell_makes_no_array_larger(dilation):
+  x, kernel = jnp.ones((1, 6, 6, 128)), jnp.ones((1, 3, 128, 128))
+  numbers = lax.conv_dimension_numbers(x.shape, kernel.shape, ("NHWC", "HWIO", "NHWC"))
+
+  def convolve(x):
+    return conv_general_dilated(x, kernel, (1, 1), [(0, 0), (1, 1)], (1, 1), (dilation, 1), numbers)
+
+  # A program that runs op by op, as under `jax.disable_jit`, stores every one of these.
+  shapes = re.findall(r"f32\[([\d,]+)\]", str(jax.make_jaxpr(convolve)(x)))
+  assert len(shapes) > 10
+  assert max(math.prod(map(int, shape.split(","))) for shape in shapes) <= kernel.size
+  expected = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=numbers)
+  np.testing.assert_allclose(convolve(x), expected, rtol=1e-6)
