@@ -207,7 +207,8 @@ def joined_axis(facts: IntegerFacts, parts: Sequence[tuple[int, jax.Array | None
   static = {size for size, length in parts if length is None and not (broadcasts and size == 1)}
   lengths = _distinct(facts, [length for _, length in parts if length is not None])
   if len(static) == 1 and not lengths:
-    return Axis(*static, None)  # perhaps 0, which is less than a size of 1 that is repeated
+    (size,) = static  # perhaps 0, which is less than a size of 1 that is repeated
+    return Axis(size, None)
   if not lengths or len(static) > 1:
     # For several sizes, the op's own error is best.
     return Axis(functools.reduce(jax.core.max_dim, (size for size, _ in parts), 1), None)
