@@ -343,7 +343,7 @@ op-checks: $(READY)  ## check ops and programs against TensorFlow, and renew the
 	  -p graftax.testing.op_facts.recording $$(git grep -l check_raw_op -- 'ops_jax/*_test.py') \
 	  testing/graftax/testing/symbolic_shapes_test.py
 	$(BIN)/python -m graftax.testing.op_facts $(OP_EVIDENCE) --jobs $(WORKERS) \
-	  --functions tools/graftax/tools/codegen/function_checks.json --write tools/graftax/tools/op_checks.json
+	  --functions tools/graftax/tools/codegen/function_checks.json --write tools/graftax/tools/facts/op_checks.json
 	$(MAKE) op-index
 
 $(DOCS_READY): $(READY) $(DOCS_LOCK)

@@ -11,7 +11,7 @@ from pip._vendor.packaging.utils import canonicalize_name
 from pip._vendor.packaging.version import Version
 from script_modules import script_module
 
-from graftax.tools.doctor import OUR_EXTRAS
+from graftax.tools.facts.doctor import OUR_EXTRAS
 
 _LOCKS = ROOT / "third_party/locks"
 _ACCELERATORS = ("cuda12", "cuda13", "tpu")

@@ -49,7 +49,7 @@ def test_the_page_says_what_checks_showed():
   assert rows["Where"][2] == "none"
   assert rows["StatelessWhile"][2:4] == ["programs", "programs"]
   assert "known: `axis`" in rows["GatherV2"][6]
-  checks = json.loads((ROOT / "tools/graftax/tools/op_checks.json").read_text(encoding="utf-8"))
+  checks = json.loads((ROOT / "tools/graftax/tools/facts/op_checks.json").read_text(encoding="utf-8"))
   assert checks.keys() <= rows.keys()
 
 

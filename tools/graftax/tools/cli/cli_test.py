@@ -20,7 +20,7 @@ from graftax.ops_jax import lowering, register
 from graftax.tools import __version__
 from graftax.tools.cli import app
 from graftax.tools.examples.digits import load_digits, model_path
-from graftax.tools.huge_pages import huge_pages_advice
+from graftax.tools.facts.huge_pages import huge_pages_advice
 
 _MODEL = str(model_path())
 _TEXT_MODEL = Path(__file__).parents[4] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21/module"

@@ -65,8 +65,8 @@ def convert_command(
   """
   from rich import filesize
 
+  from graftax.tools.commands.export_model import export_model
   from graftax.tools.console import remarks
-  from graftax.tools.export_model import export_model
 
   exported = export_model(
     model,

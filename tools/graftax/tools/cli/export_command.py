@@ -73,10 +73,10 @@ def export_command(
   - `graftax export model.py:predict --input "x=[batch,3]" --params params.npz --out my_model`
   """
   from graftax.savedmodel_io import load
+  from graftax.tools.commands.export_function import export_function
   from graftax.tools.console import remarks, results
-  from graftax.tools.export_function import export_function
-  from graftax.tools.model_report import report_model
-  from graftax.tools.model_view import parameters_summary, signature_table
+  from graftax.tools.inspection.model_report import report_model
+  from graftax.tools.inspection.model_view import parameters_summary, signature_table
 
   export_function(
     function,

@@ -30,8 +30,8 @@ def ops_command(
   import dataclasses
 
   from graftax.tools.console import results
-  from graftax.tools.facts_view import op_table, print_op
-  from graftax.tools.op_report import matching_ops, op_facts
+  from graftax.tools.facts.facts_view import op_table, print_op
+  from graftax.tools.facts.op_report import matching_ops, op_facts
 
   facts = [op_facts(op) for op in matching_ops(name)]
   if as_json:
@@ -50,8 +50,8 @@ def doctor_command(
   import dataclasses
 
   from graftax.tools.console import results
-  from graftax.tools.doctor import diagnose
-  from graftax.tools.facts_view import print_diagnosis
+  from graftax.tools.facts.doctor import diagnose
+  from graftax.tools.facts.facts_view import print_diagnosis
 
   diagnosis = diagnose()
   if as_json:

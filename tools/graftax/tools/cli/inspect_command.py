@@ -10,8 +10,8 @@ from graftax.tools.cli.errors import reports_errors
 from graftax.tools.cli.options import AllowFilesIn, AllowHost, AllowHttp, Model, Sha256, Tags, load_options
 
 if TYPE_CHECKING:
-  from graftax.tools.model_comparison import Comparison
-  from graftax.tools.model_report import Graphs, ModelReport
+  from graftax.tools.inspection.model_comparison import Comparison
+  from graftax.tools.inspection.model_report import Graphs, ModelReport
 
 __all__ = ["inspect_command"]
 
@@ -79,10 +79,10 @@ def inspect_command(
   from graftax.savedmodel_io.writing.atomic import check_new_file
   from graftax.tools.console import progress, results
   from graftax.tools.errors import CommandError
-  from graftax.tools.model_comparison import compare
-  from graftax.tools.model_report import report_model, report_with_graphs
-  from graftax.tools.module_report import report_module
-  from graftax.tools.weights_report import report_weights
+  from graftax.tools.inspection.model_comparison import compare
+  from graftax.tools.inspection.model_report import report_model, report_with_graphs
+  from graftax.tools.inspection.module_report import report_module
+  from graftax.tools.inspection.weights_report import report_weights
 
   if html is not None:
     check_new_file(html)
@@ -105,7 +105,7 @@ def inspect_command(
     compared = {} if comparison is None else {"comparison": dataclasses.asdict(comparison)}
     typer.echo(json.dumps(report.to_json() | compared, indent=2))
   elif html is None:
-    from graftax.tools.model_view import print_comparison, print_report
+    from graftax.tools.inspection.model_view import print_comparison, print_report
 
     print_report(report, results(), num_rows=None if show_all else _NUM_ROWS)
     if comparison is not None:
@@ -117,7 +117,7 @@ def _write_page(
 ) -> None:
   from graftax.tools.console import remarks
   from graftax.tools.errors import CommandError
-  from graftax.tools.html import html_report
+  from graftax.tools.inspection.html import html_report
 
   if model is None:
     raise CommandError("--html shows models of TensorFlow; this file has none.")

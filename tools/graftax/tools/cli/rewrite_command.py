@@ -61,10 +61,10 @@ def rewrite_command(
 
   - `graftax rewrite model.py:apply --for onnx --input "x=float32[1,8]" --params weights.npz --out my_plain_model`
   """
-  from graftax.tools.compiled_files import FileOptions
+  from graftax.tools.commands.compiled_files import FileOptions
+  from graftax.tools.commands.rewrite_model import rewrite_model
   from graftax.tools.console import progress, remarks
   from graftax.tools.errors import CommandError
-  from graftax.tools.rewrite_model import rewrite_model
 
   if check and (consumer.startswith("stablehlo") or not os.path.exists(model)):
     raise CommandError("--check runs a copy of a model or of a StableHLO file in TensorFlow; leave it out.")
@@ -93,7 +93,7 @@ def rewrite_command(
 
 def _differences_of_copy(model: str, out: Path, done: str, allow_files_in: Sequence[str]) -> list[str]:
   """Runs a rewritten model in TensorFlow and returns a line for each signature."""
-  from graftax.tools.check_rewritten import check_rewritten
+  from graftax.tools.commands.check_rewritten import check_rewritten
 
   try:
     checked = check_rewritten(model, out, allow_files_in=allow_files_in)

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from graftax.graphdef_ir import DType, Node, PartialShape, TensorRef, node_to_proto, schema
 from graftax.savedmodel_io import load, save
-from graftax.tools import check_rewritten
 from graftax.tools.cli import app
+from graftax.tools.commands import check_rewritten
 from graftax.xla_call_module import Module, lift
 
 

@@ -80,7 +80,7 @@ def run_command(
   - `graftax run my_image_model -i image_bytes=cat.jpg -i image_bytes=dog.png`
   """
   from graftax.convert import keep_freed_memory
-  from graftax.tools.run_model import run_model
+  from graftax.tools.commands.run_model import run_model
 
   keep_freed_memory()
   run_model(

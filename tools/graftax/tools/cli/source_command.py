@@ -79,8 +79,8 @@ def source_command(
 
   - `graftax source my_text_model -o my_text_source --host graftax -i text=sentences.txt`
   """
+  from graftax.tools.commands.source_folder import write_source
   from graftax.tools.console import remarks
-  from graftax.tools.source_folder import write_source
 
   written = write_source(
     model,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from graftax.graphdef_ir import OpSignatures
 from graftax.ops_jax import supported_ops
 from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
-from graftax.tools.op_report import OpFacts, all_ops, op_facts
+from graftax.tools.facts.op_report import OpFacts, all_ops, op_facts
 
 __all__ = ["main", "op_index"]
 

@@ -12,7 +12,7 @@ from graftax.convert import host_op_modules
 from graftax.ops_jax import bounded_rule, lowering, supported_ops
 from graftax.tools.codegen._named_ops import files_naming
 from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
-from graftax.tools.outward_ops import outward_rules
+from graftax.tools.facts.outward_ops import outward_rules
 
 __all__ = ["main", "op_sources"]
 

@@ -14,7 +14,7 @@ from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
 __all__ = ["main", "outward_ops"]
 
 _MODULE = "graftax.tools.codegen.generate_outward_ops"
-_TARGET = REPOSITORY / "tools/graftax/tools/outward_ops.txt"
+_TARGET = REPOSITORY / "tools/graftax/tools/facts/outward_ops.txt"
 _RULES = REPOSITORY / "convert/graftax/convert/jax2tf/tf_ops/rules"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from graftax.savedmodel_io import SavedModel, load
 from graftax.tools._tensorflow import KerasModel, TfTensor
 from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
-from graftax.tools.source_folder import signature_source
+from graftax.tools.commands.source_folder import signature_source
 
 __all__ = ["FOLDER", "MODELS", "exported", "main"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from graftax.tools.codegen.generate_source_examples import FOLDER, MODELS, exported
 from graftax.tools.codegen.generated_file import REPOSITORY
-from graftax.tools.source_folder import signature_source
+from graftax.tools.commands.source_folder import signature_source
 
 # Texts must have fewer lines: as functions, and as modules.
 _LINES = {"lstm_classifier": (60, 90), "bert": (250, 250), "resnet50": (150, 200), "mobilenet_v2": (180, 230)}

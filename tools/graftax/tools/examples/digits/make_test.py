@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from graftax import savedmodel_io
 from graftax.tools.examples.digits import load_digits, make, model_path
-from graftax.tools.model_report import report_model
+from graftax.tools.inspection.model_report import report_model
 
 
 # scikit-learn's loader and Keras are not ours to make free of warnings.
