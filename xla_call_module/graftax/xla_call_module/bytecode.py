@@ -10,7 +10,7 @@ from graftax.xla_call_module import errors, ir
 
 __all__ = [
   "MAGIC",
-  "Entry",
+  "AttributeEntry",
   "attribute_entries",
   "check_structure",
   "check_version",
@@ -134,7 +134,7 @@ def check_version(data: bytes, current: tuple[int, ...]) -> None:
     )
 
 
-class Entry(NamedTuple):
+class AttributeEntry(NamedTuple):
   """An attribute or type of a module: its dialect, and where its encoding lies, which is binary or text."""
 
   dialect: str
@@ -144,7 +144,7 @@ class Entry(NamedTuple):
   end: int
 
 
-def attribute_entries(data: bytes) -> tuple[int, list[Entry]]:
+def attribute_entries(data: bytes) -> tuple[int, list[AttributeEntry]]:
   """Returns the number of attributes, and the entries of all attributes and then of all types.
 
   Raises:
@@ -157,7 +157,7 @@ def attribute_entries(data: bytes) -> tuple[int, list[Entry]]:
   num_attributes, at = varint(data, at)
   _, at = varint(data, at)
   position, last = sections[_ATTRIBUTE_SECTION]
-  entries: list[Entry] = []
+  entries: list[AttributeEntry] = []
   while at < end:
     dialect, at = varint(data, at)
     num, at = varint(data, at)
@@ -170,7 +170,7 @@ def attribute_entries(data: bytes) -> tuple[int, list[Entry]]:
       start, position = position, position + (size >> 1)
       if position > last:
         raise ValueError("an attribute ends after its section")
-      entries.append(Entry(name, is_attribute, bool(size & 1), start, position))
+      entries.append(AttributeEntry(name, is_attribute, bool(size & 1), start, position))
   return num_attributes, entries
 
 

@@ -107,7 +107,7 @@ def check_bytecode(data: bytes) -> None:
     raise _too_large("its attributes, which refer to each other, stand for", len(data), limit)
 
 
-def _references(data: bytes, entry: "bytecode.Entry", num_attributes: int, num_entries: int) -> Sequence[int]:
+def _references(data: bytes, entry: "bytecode.AttributeEntry", num_attributes: int, num_entries: int) -> Sequence[int]:
   """Returns the positions of the entries to which one refers; none for an entry that MLIR does not read."""
   if not entry.is_binary:
     return ()

@@ -202,7 +202,7 @@ def test_a_chain_of_thousands_of_attributes_needs_no_number_of_thousands_of_digi
     other = i + 1 if reverse else i - 1
     start = len(data)
     data += b"\x01\x05" + (other << 3 | 4).to_bytes(3, "little") * 2 if 0 <= other < num else b"\x01\x01"
-    entries.append(bytecode.Entry("builtin", True, True, start, len(data)))
+    entries.append(bytecode.AttributeEntry("builtin", True, True, start, len(data)))
   monkeypatch.setattr(bytecode, "attribute_entries", lambda data: (num, entries))
   limit = expansion._RATIO * len(data) + expansion._FREE_BYTES
   with pytest.raises(errors.DecodeError, match=f"stand for more than {limit} characters"):

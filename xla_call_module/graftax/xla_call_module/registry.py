@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 __all__ = [
   "LoweringRule",
-  "Table",
+  "LoweringTable",
   "composites",
   "custom_calls",
   "ops",
@@ -73,7 +73,7 @@ def unknown_settings(attrs: Mapping[str, object], settings: Collection[str] | No
   return _unknown(attrs, None if settings is None else (*settings, *_CUSTOM_CALL_ATTRIBUTES))
 
 
-class Table(dict[str, LoweringRule]):
+class LoweringTable(dict[str, LoweringRule]):
   """Lowering rules by name."""
 
   def add(
@@ -105,9 +105,9 @@ class Table(dict[str, LoweringRule]):
     return decorate
 
 
-ops = Table()
-custom_calls = Table()
-composites = Table()
+ops = LoweringTable()
+custom_calls = LoweringTable()
+composites = LoweringTable()
 
 
 def register(

@@ -13,7 +13,7 @@ from graftax.convert.conversion import conversion_of, with_program
 from graftax.convert.errors import ConversionError, ParameterError
 from graftax.convert.inference.branches import decide_branches
 from graftax.convert.inference.known_parts import KnownParts, read_only_variables
-from graftax.convert.inference.scaling import Folded, find_chains, folded
+from graftax.convert.inference.scaling import FoldedChain, find_chains, folded
 from graftax.convert.inference.transposes import cancelled_transposes
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Capture, Program
@@ -227,7 +227,7 @@ def _known(program: Program, function: Function, params: Mapping[str, Value], li
   return KnownParts(program, function, values, limits)
 
 
-def _chains(function: Function, known: KnownParts, program: Program) -> list[Folded]:
+def _chains(function: Function, known: KnownParts, program: Program) -> list[FoldedChain]:
   chains = find_chains(function, known, program.signatures)
   values = known.values(ref for chain in chains for ref in chain.refs)
   found = (folded(chain, values, program.signatures) for chain in chains)
@@ -250,7 +250,7 @@ class _Draft:
     self.replaced: dict[TensorRef, TensorRef] = {}
     self.num_folded = 0
 
-  def replace_chain(self, chain: Folded) -> None:
+  def replace_chain(self, chain: FoldedChain) -> None:
     """Replaces a chain by one convolution or dot and a shift."""
     linear = chain.linear
     inputs = list(linear.inputs)
@@ -264,7 +264,7 @@ class _Draft:
     self.replaced[chain.end] = ref
     self.num_folded += 1
 
-  def _filter(self, chain: Folded) -> TensorRef:
+  def _filter(self, chain: FoldedChain) -> TensorRef:
     """Returns the scaled filter; one for all calls of a layer."""
     ref = chain.linear.inputs[chain.filter_position]
     original = self._known.variable_of(ref) or ref

@@ -15,7 +15,7 @@ import numpy as np
 from graftax.convert.inference.known_parts import KnownParts
 from graftax.graphdef_ir import Function, Node, OpSignatures, TensorRef, consumers
 
-__all__ = ["Folded", "find_chains", "folded"]
+__all__ = ["FoldedChain", "find_chains", "folded"]
 
 _Kind = Literal["add", "subtract", "subtract from", "multiply", "divide", "negate", "normalize", "squeeze", "pass"]
 
@@ -59,7 +59,7 @@ class Chain:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedChain:
   """What replaces a chain.
 
   Attributes:
@@ -141,7 +141,7 @@ def _step(
   return None
 
 
-def folded(chain: Chain, values: Mapping[TensorRef, np.ndarray], signatures: OpSignatures) -> Folded | None:
+def folded(chain: Chain, values: Mapping[TensorRef, np.ndarray], signatures: OpSignatures) -> FoldedChain | None:
   """Returns what replaces a chain, as far as its numbers fit, or None if nothing can be folded.
 
   Args:
@@ -230,7 +230,7 @@ def _after(
 
 def _replacement(
   chain: Chain, end: Node, kernel: np.ndarray, scale: np.ndarray, shift: np.ndarray, squeezes: Sequence[Node]
-) -> Folded | None:
+) -> FoldedChain | None:
   if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
     return None
   scaled = _scaled_filter(chain.linear, kernel, scale)
@@ -239,7 +239,7 @@ def _replacement(
   shape = [1] * chain.rank
   shape[chain.channel_axis] = -1
   added = shift.astype(kernel.dtype).reshape(shape) if shift.any() else None
-  return Folded(chain.linear, 1, scaled, added, tuple(squeezes), TensorRef(end.name))
+  return FoldedChain(chain.linear, 1, scaled, added, tuple(squeezes), TensorRef(end.name))
 
 
 def _scaled_filter(node: Node, kernel: np.ndarray, scale: np.ndarray) -> np.ndarray | None:

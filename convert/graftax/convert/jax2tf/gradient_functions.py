@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, register_gradient, tensor_spec
+from graftax.convert.jax2tf.module_nodes import FunctionBody, function_names, identities, register_gradient, tensor_spec
 from graftax.convert.jax2tf.node_forms import NodeForm
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.convert.program import CapturedTensor, CustomGradient
@@ -45,7 +45,7 @@ def differentiable_body(
   inside: str,
   found: GradientFunctions,
   order: int,
-) -> Body:
+) -> FunctionBody:
   """Returns the body of a function that runs a traced function, and adds its gradients up to an order.
 
   Args:
@@ -127,7 +127,9 @@ def _copy(parameter: Parameter) -> Node:
   return Node(f"{parameter.name}/Identity", "Identity", (TensorRef(parameter.name),), attrs={"T": parameter.dtype})
 
 
-def flat_function(name: str, parameters: Sequence[Parameter], body: Body, result_names: Sequence[str]) -> Function:
+def flat_function(
+  name: str, parameters: Sequence[Parameter], body: FunctionBody, result_names: Sequence[str]
+) -> Function:
   """Returns a function with the results of a body."""
   named = zip(function_names(result_names), body.results, body.specs, strict=True)
   # XlaCallModule and ReadVariableOp count as stateful in TensorFlow, and so does what contains them.

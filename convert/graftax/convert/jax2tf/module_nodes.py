@@ -15,7 +15,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import CallModule
 
 __all__ = [
-  "Body",
+  "FunctionBody",
   "call_module",
   "function_names",
   "identities",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Body:
+class FunctionBody:
   """Nodes of a function, and the tensors that they compute.
 
   Attributes:
@@ -43,7 +43,7 @@ class Body:
   functions: Mapping[str, Function] = dataclasses.field(default_factory=dict)
 
 
-def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str = "XlaCallModule") -> Body:
+def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str = "XlaCallModule") -> FunctionBody:
   """Returns the node that runs a module on the tensors for the inputs of its function.
 
   Args:
@@ -65,10 +65,12 @@ def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str =
   }
   attrs.update((name, _attribute(value)) for name, value in attributes.items())
   node = Node(name, "XlaCallModule", tuple(operands[i] for i in module.kept), attrs=attrs)
-  return Body((node,), tuple(TensorRef(node.name, i) for i in range(len(outputs))), outputs)
+  return FunctionBody((node,), tuple(TensorRef(node.name, i) for i in range(len(outputs))), outputs)
 
 
-def register_gradient(body: Body, operands: Sequence[TensorRef], specs: Sequence[TensorSpec], name: str) -> Body:
+def register_gradient(
+  body: FunctionBody, operands: Sequence[TensorRef], specs: Sequence[TensorSpec], name: str
+) -> FunctionBody:
   """Returns the body with a registered gradient.
 
   It sits on an IdentityN of the results and the operands, as `tf.custom_gradient` writes it. TensorFlow passes the
@@ -89,17 +91,17 @@ def register_gradient(body: Body, operands: Sequence[TensorRef], specs: Sequence
   return dataclasses.replace(body, nodes=(*body.nodes, node), results=results)
 
 
-def prevent_gradient(body: Body, message: str) -> Body:
+def prevent_gradient(body: FunctionBody, message: str) -> FunctionBody:
   """Returns the body with results whose differentiation raises an error with this message."""
   return _each(body, "PreventGradient", {"message": message.encode()})
 
 
-def identities(body: Body, *, stop_gradient: bool = False) -> Body:
+def identities(body: FunctionBody, *, stop_gradient: bool = False) -> FunctionBody:
   """Returns the body with an Identity of each result; their derivative is zero if `stop_gradient`."""
   return _each(body, "StopGradient" if stop_gradient else "Identity", {})
 
 
-def _each(body: Body, op: str, attrs: dict[str, AttrValue]) -> Body:
+def _each(body: FunctionBody, op: str, attrs: dict[str, AttrValue]) -> FunctionBody:
   pairs = enumerate(zip(body.results, body.specs, strict=True))
   nodes = [Node(f"{op}_{i}" if i else op, op, (ref,), attrs={"T": spec.dtype, **attrs}) for i, (ref, spec) in pairs]
   return dataclasses.replace(body, nodes=(*body.nodes, *nodes), results=tuple(TensorRef(node.name) for node in nodes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import jax
 
 from graftax.convert.errors import ConversionError
-from graftax.convert.jax2tf.module_nodes import Body, call_module, prevent_gradient, tensor_specs
+from graftax.convert.jax2tf.module_nodes import FunctionBody, call_module, prevent_gradient, tensor_specs
 from graftax.convert.jax2tf.short_integer_nodes import casts, casts_from_bytes, casts_to_bytes
 from graftax.convert.jax2tf.short_integers import whole_bytes
 from graftax.convert.jax2tf.traced_function import TracedFunction
@@ -43,15 +43,17 @@ class NodeForm(Protocol):
     """Returns the error of a function that no target of this form can run, such as one that calls back to Python."""
     ...
 
-  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> FunctionBody:
     """Returns nodes that compute a function of tensors; names of functions that they call begin with `prefix`."""
     ...
 
-  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> FunctionBody:
     """Returns nodes for the highest order of derivatives that a program has."""
     ...
 
-  def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
+  def without_derivative(
+    self, body: FunctionBody, traced: TracedFunction, error: Exception, order: int
+  ) -> FunctionBody:
     """Returns the nodes of a function that JAX cannot differentiate, with the number of orders before it."""
     ...
 
@@ -83,29 +85,31 @@ class StableHlo:
       return e
     return None
 
-  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> FunctionBody:
     del prefix  # a module contains the functions that it calls
     return _called(self.module(traced), traced, operands)
 
-  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> FunctionBody:
     # Not a PreventGradient: JAX can still differentiate what the module computes.
     del prefix
     return _called(self.module(traced), traced, operands, _LAST_DERIVATIVE)
 
-  def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
+  def without_derivative(
+    self, body: FunctionBody, traced: TracedFunction, error: Exception, order: int
+  ) -> FunctionBody:
     del order
     return _without_derivative(body, traced, error)
 
 
 def _called(
   module: "CallModule", traced: TracedFunction, operands: Sequence[TensorRef], name: str = "XlaCallModule"
-) -> Body:
+) -> FunctionBody:
   """Returns the node that runs the module of a function, between casts of integers below 8 bits."""
   inputs, outputs = tensor_specs(traced.inputs, "input"), tensor_specs(traced.outputs, "output")
   before, given = casts_to_bytes(operands, inputs, tensor_specs(module.inputs, "input"), "operand_bytes")
   body = call_module(module, given, name)
   after, results = casts_from_bytes(body.results, body.specs, outputs, "result_bits")
-  return Body((*before, *body.nodes, *after), results, outputs)
+  return FunctionBody((*before, *body.nodes, *after), results, outputs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +128,7 @@ class PlainOps:
     del traced  # What has no form in plain ops is refused with a list of all operations.
     return None
 
-  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> FunctionBody:
     from graftax.convert.jax2tf.tf_ops.plain_ops import plain_ops
 
     before, given = _through_bytes(operands, traced.inputs, "operand_bytes")
@@ -132,10 +136,12 @@ class PlainOps:
     after, results = _through_bytes(body.results, traced.outputs, "result_bytes")
     return dataclasses.replace(body, nodes=(*before, *body.nodes, *after), results=results)
 
-  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> FunctionBody:
     return self.body(traced, operands, prefix)
 
-  def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
+  def without_derivative(
+    self, body: FunctionBody, traced: TracedFunction, error: Exception, order: int
+  ) -> FunctionBody:
     # Beyond the first order, as if `gradient_order` were lower. Grappler removes PreventGradient from graphs that only
     # run, so converters of such graphs do not meet it.
     return body if order else _without_derivative(body, traced, error)
@@ -151,7 +157,7 @@ def _through_bytes(
   return (*to_bytes, *back), found
 
 
-def _without_derivative(body: Body, traced: TracedFunction, error: Exception) -> Body:
+def _without_derivative(body: FunctionBody, traced: TracedFunction, error: Exception) -> FunctionBody:
   # JAX has a derivative that TensorFlow cannot run, if the error is one of ours.
   reason = (
     f"{traced.name} has no derivative in TensorFlow"

@@ -8,7 +8,7 @@ import tree
 
 from graftax.convert.jax2tf.gradient_functions import GradientFunctions, differentiable_body, flat_function
 from graftax.convert.jax2tf.large_constants import digests
-from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, prevent_gradient, tensor_spec
+from graftax.convert.jax2tf.module_nodes import FunctionBody, function_names, identities, prevent_gradient, tensor_spec
 from graftax.convert.jax2tf.nested_structures import LeafIndex
 from graftax.convert.jax2tf.node_forms import NodeForm, unique_name
 from graftax.convert.jax2tf.traced_function import TracedFunction
@@ -68,7 +68,7 @@ class ProgramAssembly:
       found.functions.update(body.functions)
       body = identities(prevent_gradient(body, NO_GRADIENT))
     positions = _leaf_positions(self.results)
-    body = Body(
+    body = FunctionBody(
       (*reads, *body.nodes), tuple(body.results[i] for i in positions), tuple(body.specs[i] for i in positions)
     )
     return flat_function(name, self._parameters, body, [self.traced.output_names[i] for i in positions]), found

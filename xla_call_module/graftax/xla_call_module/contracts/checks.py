@@ -8,7 +8,7 @@ import numpy as np
 
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.contracts.compiled import COMPILED, REFINED
-from graftax.xla_call_module.contracts.kernels import Call, Contract, contracts, unwritten_results
+from graftax.xla_call_module.contracts.kernels import Contract, CustomCall, contracts, unwritten_results
 from graftax.xla_call_module.contracts.tensors import Kind, Mismatch, Pattern, as_kind
 
 __all__ = ["check_called", "check_lifted", "check_module", "is_kernel", "needs"]
@@ -163,8 +163,8 @@ def _used(body: ir.Region) -> set[int]:
   return used
 
 
-def _call(op: ir.Op, operands: Sequence[Any]) -> Call:
-  return Call(_target(op), _kinds(op, operands), _kinds(op, op.types), _settings(op), _aliases(op))
+def _call(op: ir.Op, operands: Sequence[Any]) -> CustomCall:
+  return CustomCall(_target(op), _kinds(op, operands), _kinds(op, op.types), _settings(op), _aliases(op))
 
 
 def _kinds(op: ir.Op, values: Sequence[Any]) -> tuple[Kind, ...]:
@@ -210,12 +210,12 @@ def _check_convention(op: ir.Op) -> None:
     raise Mismatch(f"it has api_version {version!r} and {where}; expected version 4, or 1 with a mhlo.backend_config")
 
 
-def _check_one(op: ir.Op, call: Call, contract: Contract, is_called: bool) -> None:
+def _check_one(op: ir.Op, call: CustomCall, contract: Contract, is_called: bool) -> None:
   num_old = len(call.operands) - len(contract.operands)
   if not is_called and 0 < num_old <= contract.num_old_scalars:
     if any(kind.shape for kind in call.operands[-num_old:]):
       raise Mismatch(f"its last operand is {call.operands[-1]}; expected a scalar")
-    call = Call(call.target, call.operands[:-num_old], call.results, call.config, call.aliases)
+    call = CustomCall(call.target, call.operands[:-num_old], call.results, call.config, call.aliases)
   _check_layouts(op, "operand", contract, contract.operands, call.operands)
   _check_layouts(op, "result", contract, contract.results, call.results)
   contract.check(call)

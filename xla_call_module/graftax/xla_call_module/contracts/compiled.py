@@ -4,31 +4,31 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graftax.xla_call_module.contracts.kernels import FLOATS, Call
+from graftax.xla_call_module.contracts.kernels import FLOATS, CustomCall
 from graftax.xla_call_module.contracts.tensors import Matcher, Mismatch, Sizes, patterns
 
 __all__ = ["COMPILED", "REFINED"]
 
 
-def _same(call: Call) -> None:
+def _same(call: CustomCall) -> None:
   """Checks a target that returns its operands."""
   if call.operands != call.results:
     kinds = (", ".join(map(str, kinds)) for kinds in (call.operands, call.results))
     raise Mismatch("its operands are ({}) and its results ({}); expected the same types".format(*kinds))
 
 
-def _one(call: Call) -> None:
+def _one(call: CustomCall) -> None:
   _same(call)
   if len(call.operands) != 1:
     raise Mismatch(f"it has {len(call.operands)} operands; expected 1")
 
 
-def _sink(call: Call) -> None:
+def _sink(call: CustomCall) -> None:
   if call.results:
     raise Mismatch(f"it has {len(call.results)} results; expected none")
 
 
-def _top_k(call: Call) -> None:
+def _top_k(call: CustomCall) -> None:
   if len(call.operands) != 1 or len(call.results) != 2:
     raise Mismatch(f"it has {len(call.operands)} operands and {len(call.results)} results; expected 1 and 2")
   (x,), (values, order) = call.operands, call.results
@@ -46,31 +46,31 @@ def _top_k(call: Call) -> None:
     raise Mismatch(f"operand {x} with results {values} and {order}; expected at most as many along the last dimension")
 
 
-def _assertion(call: Call) -> None:
+def _assertion(call: CustomCall) -> None:
   _sink(call)
   if not call.operands or call.operands[0].dtype != np.bool_ or call.operands[0].shape:
     raise Mismatch("its first operand is not a boolean scalar")
 
 
-def _qr(call: Call) -> None:
+def _qr(call: CustomCall) -> None:
   _match(call, "T[m,n]", "T[m,n] T[min(m,n)]")
 
 
-def _householder(call: Call) -> None:
+def _householder(call: CustomCall) -> None:
   sizes = _match(call, "T[m,n] T[k]", "T[m,n]")
   m, n, k = (sizes.get(name) for name in "mnk")
   if m is not None and n is not None and k is not None and not k <= n <= m:
     raise Mismatch(f"it has {k} reflectors for a matrix of {m} rows and {n} columns")
 
 
-def _match(call: Call, operands: str, results: str) -> Sizes:
+def _match(call: CustomCall, operands: str, results: str) -> Sizes:
   matcher = Matcher({"T": FLOATS})
   matcher.match("operand", patterns(operands), call.operands)
   matcher.match("result", patterns(results), call.results)
   return matcher.sizes
 
 
-COMPILED: dict[str, Callable[[Call], None]] = {
+COMPILED: dict[str, Callable[[CustomCall], None]] = {
   "LayoutConstraint": _same,
   "ProductOfElementaryHouseholderReflectors": _householder,
   "Qr": _qr,
@@ -84,5 +84,5 @@ COMPILED: dict[str, Callable[[Call], None]] = {
 }
 """Targets that XLA compiles for every platform, and the function that raises Mismatch if types do not fit."""
 
-REFINED: dict[str, Callable[[Call], None]] = {"shape_assertion": _assertion}
+REFINED: dict[str, Callable[[CustomCall], None]] = {"shape_assertion": _assertion}
 """Targets that the refinement of a polymorphic module removes."""

@@ -14,11 +14,11 @@ import numpy as np
 
 from graftax.xla_call_module.contracts.tensors import Kind, Matcher, Mismatch, Pattern, Sizes, patterns
 
-__all__ = ["FLOATS", "Call", "Contract", "contracts", "cpu_targets", "unwritten_results"]
+__all__ = ["FLOATS", "CustomCall", "Contract", "contracts", "cpu_targets", "unwritten_results"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class CustomCall:
   """A custom call: types of operands and results, settings, and the pairs `(result, operand)` that share memory."""
 
   target: str
@@ -58,7 +58,7 @@ class Contract:
   num_old_scalars: int = 0
   initializes: str = ""
 
-  def check(self, call: Call) -> None:
+  def check(self, call: CustomCall) -> None:
     """Raises Mismatch if a call does not fulfil the contract; sizes that are not known are assumed to fit."""
     matcher = Matcher(dict(self.elements), None if self.has_batch else ())
     matcher.match("operand", self.operands, call.operands)
@@ -282,7 +282,7 @@ _UNWRITTEN: dict[str, dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
 }
 
 
-def unwritten_results(call: Call) -> tuple[tuple[str, int], ...]:
+def unwritten_results(call: CustomCall) -> tuple[tuple[str, int], ...]:
   """Returns the results that a kernel does not write, each with the setting that says so."""
   match = re.fullmatch(r"lapack_([sdcz])([a-z0-9]+)_ffi", call.target)
   if match is None:

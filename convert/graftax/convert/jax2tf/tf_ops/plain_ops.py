@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from graftax.convert.jax2tf.module_nodes import Body
+from graftax.convert.jax2tf.module_nodes import FunctionBody
 from graftax.convert.jax2tf.tf_ops.builder import Builder, Library
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
@@ -25,7 +25,9 @@ def description(traced: TracedFunction) -> str:
   return "\n".join([str(traced.jaxpr), str(traced.enable_x64), *consts])
 
 
-def plain_ops(traced: TracedFunction, operands: Sequence[TensorRef], prefix: str, consumer: str | None = None) -> Body:
+def plain_ops(
+  traced: TracedFunction, operands: Sequence[TensorRef], prefix: str, consumer: str | None = None
+) -> FunctionBody:
   """Returns nodes that compute a traced function of tensors.
 
   Args:
@@ -47,7 +49,7 @@ def plain_ops(traced: TracedFunction, operands: Sequence[TensorRef], prefix: str
   wanted = Function(
     "body", (), tuple(Result("", ref, r.spec.dtype) for r, ref in zip(results, refs, strict=True)), tuple(b.nodes)
   )
-  return Body(prune(wanted).nodes, refs, tuple(result.spec for result in results), b.library.functions)
+  return FunctionBody(prune(wanted).nodes, refs, tuple(result.spec for result in results), b.library.functions)
 
 
 def _nodes(traced: TracedFunction, operands: Sequence[TensorRef], library: Library) -> tuple[Builder, list[Tensor]]:
