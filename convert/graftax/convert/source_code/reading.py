@@ -12,6 +12,7 @@ from jax.extend.core import Literal as JaxLiteral
 
 from graftax.convert.source_code import derivatives
 from graftax.convert.source_code.callbacks import callback_error, check_callbacks, is_callback
+from graftax.convert.source_code.comparing import same_block
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.program import (
   INSTANCE,
@@ -232,20 +233,29 @@ class Reader:
   def _linear_solve(
     self, params: Mapping[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
   ) -> Equation:
-    bodies: dict[str, Block] = {}
+    given: dict[str, list[Operand]] = {}
     start = 0
     for role in ("matvec", "vecmat", "solve", "transpose_solve"):
       count = getattr(params["const_lengths"], role)
-      jaxpr = getattr(params["jaxprs"], role)
-      if jaxpr is not None and role != "vecmat":
-        closed = _closed(jaxpr)
-        given = [_value(v.aval) for v in closed.jaxpr.invars[count:]]
-        bodies[role] = self.block(closed, [*operands[start : start + count], *given], ())
-        bodies[role].inputs = given
+      given[role] = operands[start : start + count]
       start += count
-    settings: Settings = {"symmetric": params["jaxprs"].solve is params["jaxprs"].transpose_solve}
-    if settings["symmetric"]:
-      del bodies["transpose_solve"]
+
+    def body(role: str) -> Block:
+      closed = _closed(getattr(params["jaxprs"], role))
+      vectors = [_value(v.aval) for v in closed.jaxpr.invars[len(given[role]) :]]
+      block = self.block(closed, [*given[role], *vectors], ())
+      block.inputs = vectors
+      return block
+
+    bodies = {role: body(role) for role in ("matvec", "solve")}
+    symmetric = False
+    if params["jaxprs"].transpose_solve is not None:
+      transposed = body("transpose_solve")
+      # JAX keeps no flag: a symmetric solver has the same functions twice.
+      symmetric = same_block(bodies["solve"], transposed) and same_block(bodies["matvec"], body("vecmat"))
+      if not symmetric:
+        bodies["transpose_solve"] = transposed
+    settings: Settings = {"symmetric": symmetric}
     return Equation("custom_linear_solve", operands[start:], outputs, settings, bodies, path)
 
   def _is_stored(self, equation: JaxprEqn) -> bool:
