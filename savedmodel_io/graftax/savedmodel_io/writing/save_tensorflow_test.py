@@ -288,3 +288,45 @@ def test_a_large_constant_is_stored_once_and_tensorflow_differentiates_twice(tmp
   np.testing.assert_allclose(outer.gradient(total, tensor), want, rtol=1e-3, atol=1e-4)
   tf.saved_model.save(loaded, tmp_path / "again")  # follows the captured tensors of gradients
   np.testing.assert_allclose(tf.saved_model.load(tmp_path / "again")(tensor), function(params, x), rtol=1e-4, atol=1e-5)
+
+
+_SIZES = [("n", "n"), ("n", "2*n + 1"), ("2*n + 1", "n + 2")]
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("sizes", _SIZES, ids=", ".join)
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_sizes_that_do_not_fit_the_symbolic_shapes_are_refused(tmp_path, lowering, sizes, jit_compile):
+  def function(x, y):
+    return x.sum() / x.shape[0], y * 2
+
+  args = tuple(np.ones(100, np.float32) for _ in sizes)
+  specs = jax.export.symbolic_args_specs(args, sizes, constraints=["n >= 2", "mod(n, 2) == 0"])
+  save(tmp_path / "m", (function, *specs), lowering=lowering)
+  loaded = tf.function(tf.saved_model.load(str(tmp_path / "m")).__call__, jit_compile=jit_compile)
+  for n in range(6):
+    first, second = (eval(size, {"n": n}) for size in sizes)
+    x, y = np.ones(first, np.float32), np.arange(second, dtype=np.float32)
+    if n in (2, 4):
+      for got, want in zip(loaded(x, y), function(x, y), strict=True):
+        np.testing.assert_allclose(got, want)
+      for wrong in (y[1:], np.append(y, 1.0)):
+        with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+          loaded(x, wrong.astype(np.float32))
+    else:
+      with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        loaded(x, y)
+
+
+def test_the_message_of_plain_ops_names_the_size_and_what_was_expected(tmp_path):
+  specs = jax.export.symbolic_args_specs((np.ones(6, np.float32),) * 2, ("n", "n"))
+  save(tmp_path / "m", (lambda x, y: x + y, *specs), lowering="tf_ops")
+  loaded = tf.saved_model.load(str(tmp_path / "m"))
+  args = np.ones(1, np.float32), np.ones(3, np.float32)
+  # TensorFlow infers shapes that are known while it traces.
+  with pytest.raises(ValueError, match="expected_y_shape_0_is_n"):
+    loaded(*args)
+  open_sizes = tf.function(loaded.__call__, input_signature=[tf.TensorSpec([None], tf.float32)] * 2)
+  message = r"expected y\.shape\[0\] == n; found\] \[3\] \[, n is\] \[1\]"
+  with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+    open_sizes(*args)

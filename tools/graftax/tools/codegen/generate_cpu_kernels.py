@@ -34,7 +34,8 @@ def format_table(ops: Sequence[str]) -> str:
 
   lines = []
   for op in ops:
-    found = [kernel for kernel in kernels.get_registered_kernels_for_op(op).kernel if kernel.device_type == "CPU"]
+    registered = kernels.get_registered_kernels_for_op(op).kernel
+    found = [kernel for kernel in registered if kernel.device_type in ("CPU", "DEFAULT")]  # the latter is any device
     if found:
       lines.append(" ".join([op, *_constraints(found)]) + "\n")
   return _HEADER + "".join(lines)

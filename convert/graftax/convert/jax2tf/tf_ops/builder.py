@@ -222,6 +222,27 @@ class Builder:
       self._sizes[text] = self._evaluate(expression(dim), text)
     return self._sizes[text]
 
+  def size_expression(self, tree: ast.expr, text: str) -> Tensor:
+    """Returns an expression of symbolic dimensions as an int32 scalar; `text` is for the message.
+
+    Raises:
+      Unsupported: the arguments do not tell a size in it.
+    """
+    return self._evaluate(tree, text)
+
+  def forget_sizes(self) -> None:
+    """Computes sizes again where they are needed, after `symbols` changed."""
+    self._sizes.clear()
+
+  def after(self, nodes: Sequence[str], tensor: Tensor) -> Tensor:
+    """Returns a tensor that is there only after some nodes have run."""
+    if tensor.ref is None:
+      return tensor
+    name = self._name("Identity")
+    attrs: dict[str, AttrValue] = {"T": self._written_dtype(tensor)}
+    self.nodes.append(Node(name, "Identity", (tensor.ref,), tuple(nodes), attrs))
+    return dataclasses.replace(tensor, ref=TensorRef(name))
+
   def shape(self, shape: Shape) -> Tensor:
     """Returns a shape as an int32 vector."""
     if all(isinstance(size, int) for size in shape):

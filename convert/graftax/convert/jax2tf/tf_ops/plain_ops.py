@@ -11,7 +11,8 @@ from graftax.convert.jax2tf.tf_ops.builder import Builder, Library
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
-from graftax.convert.jax2tf.tf_ops.symbols import size_sources
+from graftax.convert.jax2tf.tf_ops.size_checks import check_sizes, size_of_axis
+from graftax.convert.jax2tf.tf_ops.symbols import SizeSource, size_sources
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.graphdef_ir import Function, Result, TensorRef, prune
@@ -57,7 +58,11 @@ def _nodes(traced: TracedFunction, operands: Sequence[TensorRef], library: Libra
   b = Builder(library)
   tensors = [Tensor(spec.shape, spec.dtype, ref) for spec, ref in zip(traced.inputs, operands, strict=True)]
   tensors = _between_words(b, tensors, "argument")
-  _add_symbols(b, tensors)
+  sources = size_sources([tensor.shape for tensor in tensors])
+  for name, source in sources.items():
+    b.symbols[name] = _size(b, tensors[source.position], source)
+  if library.consumer is None:
+    tensors = check_sizes(b, traced.name, tensors, traced.input_names, sources)
   with jax.enable_x64(traced.enable_x64):
     results = run_jaxpr(b, traced.jaxpr, tensors)
   b.scope = "results"
@@ -78,14 +83,14 @@ def _between_words(b: Builder, tensors: Sequence[Tensor], what: str) -> list[Ten
   return found
 
 
-def _add_symbols(b: Builder, tensors: Sequence[Tensor]) -> None:
-  """Adds nodes that read the sizes of symbolic dimensions from the shapes of the arguments."""
-  for name, source in size_sources([tensor.shape for tensor in tensors]).items():
-    tensor = tensors[source.position]
-    shape = b.op("Shape", tensor, shape=(tensor.rank,))
-    position = np.array([source.axis], np.int32)
-    size = b.op("StridedSlice", shape, position, position + 1, np.ones(1, np.int32), shape=(), shrink_axis_mask=1)
-    b.symbols[name] = size if source.factor == 1 else b.op("FloorDiv", size, np.int32(source.factor), shape=())
+def _size(b: Builder, tensor: Tensor, source: SizeSource) -> Tensor:
+  """Returns the size of a symbolic dimension, read from the shape of an argument."""
+  size = size_of_axis(b, tensor, source.axis)
+  for name, count in source.others.items():
+    size = b.op("Sub", size, b.op("Mul", b.symbols[name], np.int32(count), shape=()), shape=())
+  if source.offset:
+    size = b.op("Sub", size, np.int32(source.offset), shape=())
+  return size if source.factor == 1 else b.op("FloorDiv", size, np.int32(source.factor), shape=())
 
 
 def _data(const: jax.Array | np.ndarray) -> np.ndarray:

@@ -1,46 +1,112 @@
-"""Symbolic dimensions: where a graph reads their sizes, and expressions of them as nodes."""
+"""Symbolic dimensions: where a graph reads their sizes, expressions of them, and what sizes must fulfil."""
 
 import ast
+import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import jax
 
 from graftax.convert.jax2tf.tf_ops.tensors import Shape
 
-__all__ = ["SizeSource", "expression", "size_sources"]
+__all__ = ["SizeCheck", "SizeSource", "constraints", "expression", "size_checks", "size_sources"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizeSource:
-  """Where the size of a named dimension can be read.
+  """Where the size of a named dimension can be read: `(size of the axis - offset - others) // factor`.
 
   Attributes:
     position: the argument.
     axis: its axis.
     factor: how many times the size of the dimension the size of this axis is.
+    offset: what is added to it.
+    others: other names, which are read before, and how many times they are added.
   """
 
   position: int
   axis: int
-  factor: int
+  factor: int = 1
+  offset: int = 0
+  others: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+  @property
+  def is_direct(self) -> bool:
+    """Whether the size of the axis is that of the dimension."""
+    return self.factor == 1 and not self.offset and not self.others
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SizeCheck:
+  """A condition on sizes, `left op right`.
+
+  Attributes:
+    left: an expression of names; None is the size of `axis`.
+    op: "Equal", "GreaterEqual" or "LessEqual".
+    right: an expression of names.
+    text: the condition, for a message. It names an axis by its place in the arguments.
+    axis: the argument and its axis.
+  """
+
+  left: ast.expr | None
+  op: str
+  right: ast.expr
+  text: str
+  axis: tuple[int, int] | None = None
 
 
 def size_sources(shapes: Sequence[Shape]) -> Mapping[str, SizeSource]:
   """Returns, for each named dimension, where its size can be read from arguments of these shapes.
 
-  A name that occurs only in expressions such as `a + b` cannot be read and is left out.
+  As `jax.export` does, it solves sizes such as `2*n + 1` and `a + b`, which have one name that is not known yet. Names
+  that occur only in other expressions cannot be read and are left out.
   """
+  forms = [(place, form) for place, dim in _symbolic(shapes) if (form := _linear(expression(dim))) is not None]
   found: dict[str, SizeSource] = {}
-  for position, shape in enumerate(shapes):
-    for axis, dim in enumerate(shape):
-      match expression(dim) if jax.export.is_symbolic_dim(dim) else None:
-        case ast.Name(id=name):
-          if name not in found or found[name].factor != 1:
-            found[name] = SizeSource(position, axis, 1)
-        case ast.BinOp(left=ast.Constant(value=int(factor)), op=ast.Mult(), right=ast.Name(id=name)) if factor > 0:
-          found.setdefault(name, SizeSource(position, axis, factor))
-  return found
+  while True:
+    candidates: list[tuple[bool, int, int, str, SizeSource]] = []
+    for order, (place, form) in enumerate(forms):
+      unknown = [name for name in form if name and name not in found]
+      if len(unknown) == 1:
+        (name,) = unknown
+        others = {other: count for other, count in form.items() if other not in ("", name)}
+        source = SizeSource(*place, form[name], form.get("", 0), others)
+        candidates.append((not source.is_direct, abs(source.factor), order, name, source))
+    if not candidates:
+      return found
+    *_, name, source = min(candidates, key=lambda candidate: candidate[:3])
+    found[name] = source
+
+
+def size_checks(
+  shapes: Sequence[Shape], names: Sequence[str], sources: Mapping[str, SizeSource]
+) -> Iterator[SizeCheck]:
+  """Yields what JAX assumes of the sizes of arguments, but for what follows from how they are read.
+
+  Args:
+    shapes: shapes of the arguments.
+    names: their names, for messages.
+    sources: where sizes are read, as `size_sources` returns.
+  """
+  for name in sources:
+    yield SizeCheck(ast.Name(name), "GreaterEqual", ast.Constant(1), f"{name} >= 1")
+  read = {(source.position, source.axis) for source in sources.values() if source.is_direct}
+  for (position, axis), dim in _symbolic(shapes):
+    if (position, axis) not in read:
+      text = f"{names[position]}.shape[{axis}] == {dim}"
+      yield SizeCheck(None, "Equal", expression(dim), text, (position, axis))
+  scopes = [dim.scope for _, dim in _symbolic(shapes)]
+  for text in constraints(scopes[0]) if scopes else ():
+    match ast.parse(text.replace("^", "**"), mode="eval").body:
+      case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+        yield SizeCheck(left, _COMPARISONS[type(op)], right, text)
+
+
+def constraints(scope: jax.export.SymbolicScope) -> list[str]:
+  """Returns the constraints of a scope, such as "a >= 4"; JAX tells them in no other way than as text."""
+  _, found, lines = str(scope).partition("with constraints:\n")
+  return [line.strip() for line in lines.splitlines()] if found else []
 
 
 def expression(dim: object) -> ast.expr:
@@ -49,3 +115,38 @@ def expression(dim: object) -> ast.expr:
   The text of a dimension is the language that `jax.export.symbolic_shape` reads.
   """
   return ast.parse(str(dim).replace("^", "**"), mode="eval").body
+
+
+_COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "Equal", ast.GtE: "GreaterEqual", ast.LtE: "LessEqual"}
+
+
+def _symbolic(shapes: Sequence[Shape]) -> Iterator[tuple[tuple[int, int], Any]]:
+  for position, shape in enumerate(shapes):
+    for axis, dim in enumerate(shape):
+      if jax.export.is_symbolic_dim(dim):
+        yield (position, axis), dim
+
+
+def _linear(tree: ast.expr) -> dict[str, int] | None:
+  """Returns how many times an expression adds each name, and, under "", the number; None if it does something else."""
+  match tree:
+    case ast.Constant(value=int(value)):
+      return {"": value}
+    case ast.Name(id=name):
+      return {name: 1}
+    case ast.UnaryOp(op=ast.USub(), operand=operand):
+      return _sum(_linear(operand), -1, {})
+    case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+      return _sum(_linear(right), 1 if isinstance(op, ast.Add) else -1, _linear(left))
+    case ast.BinOp(left=ast.Constant(value=int(factor)), op=ast.Mult(), right=tree):
+      return _sum(_linear(tree), factor, {})
+  return None
+
+
+def _sum(form: dict[str, int] | None, factor: int, other: dict[str, int] | None) -> dict[str, int] | None:
+  if form is None or other is None:
+    return None
+  total = collections.Counter(other)
+  for name, count in form.items():
+    total[name] += factor * count
+  return {name: count for name, count in total.items() if count}

@@ -1,0 +1,82 @@
+"""Nodes that check the sizes of arguments against their symbolic dimensions."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported
+from graftax.convert.jax2tf.tf_ops.symbols import SizeCheck, SizeSource, size_checks
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.graphdef_ir import DType
+
+__all__ = ["check_sizes", "size_of_axis"]
+
+# What names of nodes say for the signs in a condition.
+_WORDS = {"==": " is ", ">=": " at least ", "<=": " at most ", "+": " plus ", "-": " minus ", "*": " times "}
+
+
+def check_sizes(
+  b: Builder, function: str, tensors: Sequence[Tensor], names: Sequence[str], sources: Mapping[str, SizeSource]
+) -> list[Tensor]:
+  """Returns the arguments, which are there only after nodes have checked their sizes.
+
+  The sizes in `b.symbols` are replaced in the same way. As with StableHLO, JAX's assumptions are checked: that a size
+  is at least 1, that equal dimensions have equal sizes, and the constraints of the scope.
+
+  Args:
+    b: the body.
+    function: the name of the function, for messages.
+    tensors: the arguments.
+    names: their names.
+    sources: where the sizes of symbolic dimensions are read.
+  """
+  checks = []
+  for check in size_checks([tensor.shape for tensor in tensors], names, sources):
+    try:
+      checks += _check(b, function, tensors, check)
+    except Unsupported:  # sizes that cannot be read are refused where the function needs them
+      continue
+  b.scope = "arguments"
+  if not checks:
+    return list(tensors)
+  b.symbols = {name: b.after(checks, size) for name, size in b.symbols.items()}
+  b.forget_sizes()
+  return [
+    b.after(checks, tensor) if any(not isinstance(n, int) for n in tensor.shape) else tensor for tensor in tensors
+  ]
+
+
+def size_of_axis(b: Builder, tensor: Tensor, axis: int) -> Tensor:
+  """Returns the size of an axis as an int32 scalar."""
+  shape = b.op("Shape", tensor, shape=(tensor.rank,))
+  position = np.array([axis], np.int32)
+  return b.op("StridedSlice", shape, position, position + 1, np.ones(1, np.int32), shape=(), shrink_axis_mask=1)
+
+
+def _check(b: Builder, function: str, tensors: Sequence[Tensor], check: SizeCheck) -> list[str]:
+  """Adds the nodes of one check, and returns the names of those that fail."""
+  # Shape inference and XLA name only the node that fails.
+  words = re.sub("[=<>]=|[-+*]", lambda sign: _WORDS[sign[0]], check.text)
+  b.scope = "expected_" + re.sub(r"\W+", "_", words)
+  right = b.size_expression(check.right, check.text)
+  if check.axis is not None:
+    position, axis = check.axis
+    left = size_of_axis(b, tensors[position], axis)
+  else:
+    assert check.left is not None, "internal: a check without a left side."
+    left = b.size_expression(check.left, check.text)
+  holds = b.op(check.op, left, right, shape=())
+  sizes = [item for name, size in b.symbols.items() for item in (_text(f", {name} is"), size)]
+  message = _text(f"{function}: sizes of arguments do not fit their symbolic shapes: expected {check.text}; found")
+  b.op_list("Assert", holds, [message, left, *sizes], shapes=[])
+  failing = [b.nodes[-1].name]
+  # XLA leaves assertions out, and cannot make an array of a negative size.
+  as_number = b.op("Cast", holds, shape=(), DstT=DType.INT32)
+  b.op("Fill", b.op("Pack", [b.op("Sub", as_number, np.int32(1), shape=())], shape=(1,)), np.int32(0), shape=(0,))
+  return [*failing, b.nodes[-1].name]
+
+
+def _text(text: str) -> np.ndarray:
+  return np.array(text.encode())
