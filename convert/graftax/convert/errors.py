@@ -42,6 +42,9 @@ class VariableWriteError(GraftaxError, ValueError):
   """A TensorFlow function that writes variables is called where JAX can only compute values."""
 
 
+_CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
+
+
 class UnsupportedPrimitiveError(UnsupportedError):
   """Primitives of a JAX function have no form in plain TensorFlow ops.
 
@@ -55,7 +58,7 @@ class UnsupportedPrimitiveError(UnsupportedError):
     number = sum(map(len, found.values()))
     super().__init__(
       f"{name}: {number} {'operation has' if number == 1 else 'operations have'} no form in plain TensorFlow ops:{rows}"
-      f"\nReplace them, or use lowering='stablehlo'. A lower gradient_order leaves derivatives out."
+      f"\n{_advice({primitive for primitive, _ in found})}"
     )
 
   def __reduce__(self) -> tuple[object, ...]:
@@ -67,6 +70,12 @@ def _restored(kind: type[UnsupportedPrimitiveError], found: object, args: tuple[
   error.found = found  # type: ignore[assignment]  # pickled from the attribute itself
   error.args = args
   return error
+
+
+def _advice(primitives: set[str]) -> str:
+  if primitives <= _CALLBACKS:
+    return "Remove them: no graph of TensorFlow calls back to Python."
+  return "Replace them, or use lowering='stablehlo'. A lower gradient_order leaves derivatives out."
 
 
 def _row(primitive: str, reason: str, lines: tuple[str, ...]) -> str:

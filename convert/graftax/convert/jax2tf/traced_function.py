@@ -73,7 +73,12 @@ class TracedFunction:
   def __call__(self, *args: Leaf) -> list[Leaf]:
     from jax.extend.core import jaxpr_as_fun
 
-    return jaxpr_as_fun(self.jaxpr)(*args)
+    results = jaxpr_as_fun(self.jaxpr)(*args)
+    # JAX returns constants of the program as numbers of Python.
+    return [
+      leaf if hasattr(leaf, "dtype") else np.asarray(leaf, spec.dtype)
+      for leaf, spec in zip(results, self.outputs, strict=True)
+    ]
 
   @property
   def differentiable_inputs(self) -> tuple[int, ...]:

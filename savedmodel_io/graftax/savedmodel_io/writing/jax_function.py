@@ -77,8 +77,9 @@ def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[PyTree, 
     )
   args, kwargs = tuple(function.args), dict(function.kwargs)
   for argument in (*args, *kwargs.values()):
-    if isinstance(argument, tuple) and None in argument and all(size is None or type(size) is int for size in argument):
-      shape = f'jax.export.symbolic_shape("{", ".join(_dimension_names(argument, iter(range(len(argument)))))}")'
+    sizes = argument if isinstance(argument, tuple) else ()
+    if any(size is None for size in sizes) and all(size is None or type(size) is int for size in sizes):
+      shape = f'jax.export.symbolic_shape("{", ".join(_dimension_names(sizes, iter(range(len(argument)))))}")'
       raise SaveInputError(
         f"{what}: {argument} is a shape without a dtype; expected jax.ShapeDtypeStruct({shape}, np.float32), say"
       )

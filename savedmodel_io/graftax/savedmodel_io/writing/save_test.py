@@ -285,6 +285,13 @@ _ONE = {"w": np.float32(1)}
     ),
     ({"f": JaxFunction(_scale, [_X], polymorphic_shapes={"y": "b"})}, _ONE, {}, SaveInputError, "names \\['y'\\]"),
     (
+      {"f": (lambda params, d: d["a.b"], {"a.b": _SCALAR, "a_b": _SCALAR})},
+      _ONE,
+      {},
+      SaveInputError,
+      "inputs 'd_a.b' and 'd_a_b' have one name, 'd_a_b', when TensorFlow loads them",
+    ),
+    (
       {"f": [(_scale, _SCALAR), (lambda params, y: y, _SCALAR)]},
       _ONE,
       {},
@@ -352,3 +359,10 @@ def test_open_and_symbolic_sizes_are_in_one_scope(tmp_path):
   specs = [SimpleNamespace(shape=(size, 3), dtype=np.float32) for size in (batch, None)]
   save(tmp_path / "model", {"add": JaxFunction(jnp.add, tuple(specs), takes_params=False)})
   assert load(tmp_path / "model").functions["add"]
+
+
+def test_arguments_may_be_tuples_of_arrays(tmp_path):
+  x = np.float32([1, 2, 3])
+  save(tmp_path / "m", (lambda pair: pair[0] * pair[1], (x, x)))
+  fn, params = load(tmp_path / "m").convert("__call__")
+  np.testing.assert_array_equal(fn(params, (x, x))[0], x * x)

@@ -37,6 +37,28 @@ def test_pytrees_go_in_and_come_out(mode):
   np.testing.assert_allclose(found["scaled"][0], 4 * (3 * X + 4), rtol=1e-6)
 
 
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+@pytest.mark.parametrize("number", [True, 1, 2.5, 1j])
+def test_numbers_of_python_are_results(number, lowering):
+  _, found = jax2tf.convert(lambda x: (x, number), lowering=lowering)(1.0)
+  _, expected = jax.jit(lambda x: (x, number))(1.0)
+  assert found.numpy() == expected and found.dtype.as_numpy_dtype == expected.dtype
+
+
+def test_a_tensor_of_unknown_rank_is_named_with_what_would_work():
+  converted = tf.function(jax2tf.convert(jnp.sin), autograph=False)
+  with pytest.raises(ValueError, match="unknown rank. Argument .*: expected a number of dimensions"):
+    converted.get_concrete_function(tf.TensorSpec(None))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_zeros_of_both_signs_stay_in_their_order(lowering, jit_compile):
+  x = np.float32([0.0, -0.0, 1.0, -0.0, np.nan, 0.0])
+  converted = tf.function(jax2tf.convert(jnp.argsort, lowering=lowering), autograph=False, jit_compile=jit_compile)
+  np.testing.assert_array_equal(converted(x), jnp.argsort(x))
+
+
 def test_nodes_have_the_names_that_jax2tf_gives():
   def with_gradient(convert):
     def function(x, y):

@@ -42,6 +42,11 @@ def _network(params, x):
 _PARAMS = {"w": np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)}
 
 
+def test_callbacks_are_to_be_removed():
+  with pytest.raises(UnsupportedPrimitiveError, match="Remove them: no graph of TensorFlow calls back to Python"):
+    _program(lambda x: jax.pure_callback(np.sin, x, x), np.float32(1))
+
+
 def test_programs_have_neither_xla_ops_nor_prevented_gradients():
   program = _program(_network, _batch_of(4, 3), params=_PARAMS)
   ops = _ops(program)

@@ -131,6 +131,7 @@ def call_node(name: str, function: Function, inputs: list[TensorRef]) -> Node:
 def _inputs(program: Program, where: str) -> tuple[dict[str, TensorSpec], dict[str, Tensor]]:
   specs: dict[str, TensorSpec] = {}
   defaults: dict[str, Tensor] = {}
+  loaded: dict[str, str] = {}
   for key, leaf, default in flat_arguments(program.inputs):
     if isinstance(leaf, CompositeTensor):
       raise SaveInputError(f"{where}: input {key!r} is a {type(leaf).__name__}; expected a tensor")
@@ -139,10 +140,22 @@ def _inputs(program: Program, where: str) -> tuple[dict[str, TensorSpec], dict[s
     if key in specs:
       raise SaveInputError(f"{where}: two inputs are named {key!r}; rename one of the arguments")
     specs[key] = leaf
+    other = loaded.setdefault(_name_in_python(key), key)
+    if other != key:
+      raise SaveInputError(
+        f"{where}: the inputs {other!r} and {key!r} have one name, {_name_in_python(key)!r}, when TensorFlow loads "
+        "them; rename one of the arguments"
+      )
     value = _default(default, leaf)
     if value is not None:
       defaults[key] = value
   return specs, defaults
+
+
+def _name_in_python(name: str) -> str:
+  """Returns the name that TensorFlow gives an input of a loaded signature, whose names must differ."""
+  text = "".join(character if character.isalnum() else "_" for character in name)
+  return text if text[:1].isalpha() else f"arg_{text}"
 
 
 def _default(value: object, spec: TensorSpec) -> Tensor | None:

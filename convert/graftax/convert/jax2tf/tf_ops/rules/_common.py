@@ -1,6 +1,7 @@
 """Functions that several modules of rules use."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -37,12 +38,16 @@ __all__ = [
 
 
 def through(b: Builder, op: str, operands: Sequence[Tensor]) -> Tensor:
-  """Returns an op of operands of one shape and dtype; short floats go through float32 if TensorFlow has no kernel."""
+  """Returns an op of operands of one dtype, and of one shape or scalars.
+
+  Short floats go through float32 if TensorFlow has no kernel.
+  """
   first = operands[0]
+  shape = functools.reduce(lambda shape, operand: shape or operand.shape, operands, first.shape)
   wide = np.dtype(np.float32)
   if _takes(op, first.dtype) or not first.is_float or first.dtype.itemsize >= wide.itemsize:
-    return b.op(op, *operands, shape=first.shape)
-  found = b.op(op, *(cast(b, operand, wide) for operand in operands), shape=first.shape)
+    return b.op(op, *operands, shape=shape)
+  found = b.op(op, *(cast(b, operand, wide) for operand in operands), shape=shape)
   return cast(b, found, first.dtype) if found.dtype == wide else found
 
 

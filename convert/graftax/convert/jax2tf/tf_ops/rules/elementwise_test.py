@@ -78,6 +78,13 @@ def test_special_functions():
   check_plain_ops(function, x, rtol=2e-5)
 
 
+def test_functions_of_scalars_and_an_array():
+  x = np.linspace(0.1, 0.9, 9, dtype=np.float32)
+  special = jax.scipy.special
+  check_plain_ops(lambda x: (special.betainc(1.0, 2.0, x), special.betainc(x, 2.0, 0.5)), x, rtol=2e-5)
+  check_plain_ops(lambda x: (special.gammainc(2.0, x), special.zeta(x + 1.5, 2.0)), x, rtol=2e-5)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, jnp.bfloat16])
 def test_functions_that_tensorflow_computes_less_exactly(dtype):
   inside = np.array([-1, -0.9999999, -1e-4, 1e-8, 0.5, 0.99, 0.9999999, 1], np.float64).astype(dtype)

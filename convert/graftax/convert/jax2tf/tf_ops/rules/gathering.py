@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
-from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import full, reshape, select, static_slice, transpose
+from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, full, reshape, select, static_slice, transpose
 from graftax.convert.jax2tf.tf_ops.rules._positions import (
   IndexedAxes,
   clamped,
@@ -37,9 +37,13 @@ def gather(
   numbers = dimension_numbers
   batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
   axes = (*batch_dims, *(int(axis) for axis in numbers.start_index_map))
-  if not axes:
-    raise Unsupported("slices without positions")
   x = _without_unused(b, x, axes, slice_sizes)
+  if not axes:
+    # All slices begin at the first element of the operand.
+    kept = [x.shape[axis] for axis in range(x.rank) if axis not in map(int, numbers.collapsed_slice_dims)]
+    words = range(len(out.shape) - (len(kept) - len(numbers.offset_dims)), len(out.shape))
+    sizes = dict(zip([*map(int, numbers.offset_dims), *words], kept, strict=True))
+    return broadcast(b, reshape(b, x, tuple(sizes.get(axis, 1) for axis in range(len(out.shape)))), out.shape)
   indexed = IndexedAxes(
     axes,
     tuple(x.shape[axis] for axis in axes),

@@ -117,8 +117,10 @@ def svd(
 def lu(b: Builder, x: Tensor, *, outs: Any) -> list[Tensor]:
   """Returns both triangular matrices in one, the rows that were swapped, and the order of rows."""
   rows, columns = x.shape[-2:]
-  if rows != columns or not isinstance(rows, int):
+  if rows != columns:
     raise Unsupported(f"LU decomposition of {rows} by {columns} matrices; expected square ones")
+  if not isinstance(rows, int):
+    raise Unsupported(f"LU decomposition of {rows} by {rows} matrices; expected a size that is a number")
   factors, order = b.op_list("Lu", x, shapes=[x.shape, x.shape[:-1]], output_idx_type=DType.INT32)
   return [factors, _pivots(b, order, rows), order]
 

@@ -120,9 +120,11 @@ def _indexed_axes(x: Tensor, lengths: Mapping[int, Dim], numbers: Any) -> tuple[
   batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
   given = [*batch_dims, *(int(axis) for axis in numbers.scatter_dims_to_operand_dims)]
   short = [axis for axis, length in lengths.items() if axis not in given and not same_shape([length], [x.shape[axis]])]
+  if not given and not short:
+    if not x.rank:
+      raise Unsupported("an update of a scalar")
+    short = [0]  # the update is as large as the operand, and begins at its first row
   axes = (*given, *short)
-  if not axes:
-    raise Unsupported("updates without positions")
   indexed = IndexedAxes(
     axes,
     tuple(x.shape[axis] for axis in axes),

@@ -124,6 +124,28 @@ def test_scatters(mode, dtype):
   check_plain_ops(function, x, at)
 
 
+def test_slices_without_positions():
+  def function(x):
+    numbers = lax.GatherDimensionNumbers(offset_dims=(1, 3), collapsed_slice_dims=(0,), start_index_map=())
+    slices = lax.gather(x, jnp.zeros((5, 2, 0), jnp.int32), numbers, (1, x.shape[1] - 1, x.shape[2]))
+    return slices, x.at[:].get(), x.at[...].get(mode="fill")
+
+  check_plain_ops(function, _X)
+
+
+def test_scatters_over_the_whole_array():
+  def function(x):
+    return (
+      x.at[:].set(2 * x),
+      x.at[:].add(1.0),
+      x.at[...].max(0.5),
+      jax.grad(lambda x: (x.at[:].multiply(x) ** 2).sum())(x),
+    )
+
+  check_plain_ops(function, _X)
+  check_plain_ops(function, _X, polymorphic_shapes=["b, ..."])
+
+
 def test_scattered_nan_stays():
   x = np.array([1.0, np.nan, 3.0, 4.0], np.float32)
   at, updates = np.array([0, 0, 2, 1]), np.array([np.nan, 1, 9, 2], np.float32)

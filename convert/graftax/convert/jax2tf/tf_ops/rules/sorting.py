@@ -40,7 +40,9 @@ def _ascending_parts(b: Builder, key: Tensor) -> list[Tensor]:
     top = np.asarray(-1 if key.is_signed else highest(key.dtype), key.dtype)
     return [b.op("Sub", top, key, shape=key.shape)]
   nans = is_nan(b, key)
-  numbers = select(b, nans, full(b, key, 0), b.op("Neg", key, shape=key.shape), key.shape)
+  # Minus zero is equal to zero for JAX and TensorFlow's own TopKV2, and smaller for XLA's.
+  is_zero = b.op("LogicalOr", nans, compare(b, "Equal", key, 0), shape=key.shape)
+  numbers = select(b, is_zero, full(b, key, 0), b.op("Neg", key, shape=key.shape), key.shape)
   return [numbers, b.op("Sub", np.int32(1), cast(b, nans, np.int32), shape=key.shape)]
 
 
