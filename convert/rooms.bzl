@@ -142,6 +142,7 @@ ROOMS = {
         ":annotated",
         ":conversion",
         ":errors",
+        ":jaxprs",
         ":live",
         ":options",
         ":planning",

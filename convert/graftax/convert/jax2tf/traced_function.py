@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
   from graftax.xla_call_module.exporting import CallModule, Target
 
-__all__ = ["PLATFORMS", "TracedFunction", "array_spec", "trace", "trace_flat"]
+__all__ = ["PLATFORMS", "TracedFunction", "array_spec", "as_keys", "trace", "trace_flat"]
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 """The platforms that a module can be exported for."""
@@ -200,7 +200,7 @@ def trace(
 
   def flat(*operands: Leaf) -> list[Leaf]:
     nonlocal result_tree
-    wrapped = [_as_keys(operand, spec.dtype) for operand, spec in zip(operands, specs, strict=True)]
+    wrapped = [as_keys(operand, spec.dtype) for operand, spec in zip(operands, specs, strict=True)]
     called_args, called_kwargs = jax.tree.unflatten(in_tree, wrapped)
     result = function(*called_args, **called_kwargs)
     result_tree = jax.tree.map(lambda _: 0, result)
@@ -347,7 +347,8 @@ def _physical(spec: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(data.shape, data.dtype)
 
 
-def _as_keys(operand: Leaf, dtype: DTypeLike) -> Leaf:
+def as_keys(operand: Leaf, dtype: DTypeLike) -> Leaf:
+  """Returns data of random keys as keys if the dtype is one of keys; other arrays are returned unchanged."""
   is_key = jnp.issubdtype(dtype, jax.dtypes.prng_key)
   if not is_key:
     return operand

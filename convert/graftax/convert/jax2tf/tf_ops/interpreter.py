@@ -11,6 +11,7 @@ from jax.typing import DTypeLike
 
 from graftax.convert.jax2tf.tf_ops import registry
 from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.lifted_primitives import lifted
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Tensor, physical_spec
 from graftax.graphdef_ir import TensorRef
@@ -48,7 +49,10 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
   rule = registry.find(eqn.primitive.name)
   try:
     if rule is None:
-      raise Unsupported("no rule")
+      program = lifted(eqn)
+      if program is None:
+        raise Unsupported("no rule")
+      return run_jaxpr(b, program, operands)
     if rule.folds and _can_fold(eqn, operands, outs):
       return _folded(b, eqn, operands)
     found = rule.function(b, *operands, **rule.arguments(eqn.params, outs))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import sparse
 
 from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
 from graftax.convert.jax2tf import plain_op_primitives
@@ -103,6 +104,57 @@ def test_what_has_no_form_is_one_error_with_counts_and_lines():
   assert re.search(r"pure_callback \(2\): no rule; at .*plain_ops_test.py:\d+", str(error))
   restored = pickle.loads(pickle.dumps(error))
   assert (str(restored), restored.found) == (str(error), error.found)
+
+
+@jax.custom_batching.custom_vmap
+def _halved(x):
+  return x / 2
+
+
+@_halved.def_vmap
+def _(axis_size, in_batched, x):
+  del axis_size, in_batched
+  return x / 2, True
+
+
+def _root(x):
+  """Returns a square root by `lax.custom_root`, whose solver JAX keeps as a primitive of its own."""
+  return lax.custom_root(
+    lambda y: y**2 - x,
+    x,
+    lambda f, y: lax.fori_loop(0, 20, lambda _, y: y - f(y) / (2 * y), y),
+    lambda g, y: y / g(jnp.ones_like(y)),
+  )
+
+
+_WITHOUT_RULES = {
+  "custom_vmap": lambda x: _halved(jnp.sin(x)),
+  "custom_root": lambda x: jax.vmap(_root)(jnp.abs(x[:, 0]) + 1),
+  "ragged_dot": lambda x: lax.ragged_dot(x, jnp.ones((2, 4, 3)), jnp.array([1, x.shape[0] - 1])),
+  "a sparse matrix": lambda x: sparse.BCOO.fromdense(np.eye(4, dtype=np.float32) * 2, nse=4) @ x.T,
+  "gamma": lambda x: jax.random.gamma(jax.random.key(0), jnp.abs(x) + 1),
+}
+
+
+# JAX computes random bits of an open number of elements with integers of 64 bits.
+@pytest.mark.parametrize(
+  ("name", "batch"),
+  [(name, batch) for name in _WITHOUT_RULES for batch in (3, None) if (name, batch) != ("gamma", None)],
+)
+def test_primitives_without_a_rule_are_what_they_lower_to(name, batch):
+  function = _WITHOUT_RULES[name]
+  x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+  program = _program(function, jax.ShapeDtypeStruct((_BATCH if batch is None else batch, 4), np.float32))
+  fn, params = convert_program(program)
+  np.testing.assert_allclose(fn(params, x)[0], function(x), rtol=1e-5, atol=1e-6)
+
+
+def test_derivatives_of_primitives_without_a_rule():
+  def loss(x):
+    return (_root(x) ** 3).sum()
+
+  fn, params = convert_program(_program(jax.grad(loss), np.float32(2)))
+  np.testing.assert_allclose(fn(params, np.float32(2))[0], 1.5 * np.sqrt(2), rtol=1e-5)
 
 
 def test_an_operation_of_a_function_of_jax_itself_has_no_line():

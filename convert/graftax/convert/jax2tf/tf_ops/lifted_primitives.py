@@ -1,0 +1,52 @@
+"""Primitives without a rule, such as those of JAX libraries, by what they lower to."""
+
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+
+from graftax.convert.jax2tf.tf_ops import registry
+from graftax.convert.jax2tf.tf_ops.tensors import physical_spec
+from graftax.convert.jax2tf.traced_function import as_keys
+from graftax.convert.jaxprs import nested_equations
+from graftax.convert.pytrees import Leaf
+from graftax.ops_jax import Array
+
+__all__ = ["lifted"]
+
+
+def lifted(equation: JaxprEqn) -> ClosedJaxpr | None:
+  """Returns what an equation computes, in primitives that have rules; None if it cannot be said in them.
+
+  Every primitive that JAX can compile has a lowering to StableHLO, and that is lifted to JAX. Operands and results are
+  those that a TensorFlow graph has: random keys are their data.
+  """
+  # Importing what lifts takes a third of a second.
+  from graftax.xla_call_module import Module, lift
+
+  if equation.effects:
+    return None
+  # Any: the type that JAX declares for `aval` has no dtype.
+  variables: list[Any] = list(equation.invars)
+  dtypes = [variable.aval.dtype for variable in variables]
+  specs = [physical_spec(variable.aval) for variable in equation.invars]
+
+  def computed(*operands: Array) -> list[Leaf]:
+    given = [as_keys(operand, dtype) for operand, dtype in zip(operands, dtypes, strict=True)]
+    found = equation.primitive.bind(*given, **equation.params)
+    results = found if equation.primitive.multiple_results else [found]
+    return [_data(result) for result in results]
+
+  # TensorFlow runs plain ops on any platform.
+  unchecked = [jax.export.DisabledSafetyCheck.platform()]
+  try:
+    exported = jax.export.export(jax.jit(computed), platforms=["cpu"], disabled_checks=unchecked)(*specs)
+    program = jax.make_jaxpr(lift(Module.from_exported(exported)))(*specs)
+  except Exception:  # whatever the lowering of a library says of what it lacks
+    return None
+  primitives = {inner.primitive.name for inner, _ in nested_equations(program.jaxpr)}
+  return program if all(registry.find(name) is not None for name in primitives) else None
+
+
+def _data(result: Array) -> Array:
+  return jax.random.key_data(result) if jax.numpy.issubdtype(result.dtype, jax.dtypes.prng_key) else result
