@@ -6,7 +6,9 @@
 - `refusals`: collects what has no form, for one error.
 - `builder`: adds nodes, constants and functions to a graph; fills in attributes.
 - `tensors`: `Tensor`, a value of the JAX function in the graph.
+- `lifted_primitives`: primitives without a rule, by what they lower to.
 - `symbols`: symbolic dimensions.
+- `size_checks`: nodes that check the sizes of arguments.
 - `cpu_kernels`: which dtypes TensorFlow's CPU kernels accept.
 - `missing_ops`: which ops the converters to ONNX, TFLite and TensorFlow.js do not have.
 - `complex_parts`: complex numbers as real and imaginary parts, for consumers that lack them or ops on them.
