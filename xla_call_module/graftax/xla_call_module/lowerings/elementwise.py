@@ -11,6 +11,7 @@ from jax.extend.core import primitives
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import register
+from graftax.xla_call_module.values import is_known, materialize
 
 __all__: list[str] = []
 
@@ -27,7 +28,7 @@ _PLAIN: dict[str, Callable[..., Array]] = {
     "stablehlo.and": lax.bitwise_and, "stablehlo.popcnt": lax.population_count, "stablehlo.remainder": lax.rem,
     "stablehlo.shift_left": lax.shift_left, "stablehlo.shift_right_arithmetic": lax.shift_right_arithmetic,
     "stablehlo.shift_right_logical": lax.shift_right_logical, "stablehlo.sign": lax.sign,
-    "stablehlo.subtract": lax.sub, "stablehlo.xor": lax.bitwise_xor, "stablehlo.clamp": lax.clamp,
+    "stablehlo.subtract": lax.sub, "stablehlo.xor": lax.bitwise_xor,
     "chlo.acos": lax.acos, "chlo.acosh": lax.acosh, "chlo.asin": lax.asin, "chlo.asinh": lax.asinh,
     "chlo.atan": lax.atan, "chlo.atanh": lax.atanh, "chlo.bessel_i1e": lax.bessel_i1e,
     "chlo.cosh": lax.cosh, "chlo.digamma": lax.digamma, "chlo.erf": lax.erf, "chlo.erf_inv": lax.erf_inv,
@@ -175,6 +176,22 @@ def _total_order(direction: str, x: Array, y: Array) -> Array:
       return primitives.eq_to_p.bind(x, y)
     case _:
       return lax.bitwise_not(primitives.eq_to_p.bind(x, y))
+
+
+@register("stablehlo.clamp", takes_known=True)
+def _clamp(context: Context, op: ir.Op, low: Any, x: Any, high: Any) -> Array:
+  operand = materialize(x)
+  return lax.clamp(_bound(low, operand), operand, _bound(high, operand))
+
+
+def _bound(bound: Any, x: Array) -> Array:
+  """Returns a bound of `clamp` that JAX can differentiate with respect to.
+
+  JAX's derivatives of a scalar bound raise if the operand has dimensions. A bound that is known has no derivative and
+  remains a scalar.
+  """
+  array = materialize(bound)
+  return array if is_known(bound) or np.ndim(array) == np.ndim(x) else jnp.broadcast_to(array, np.shape(x))
 
 
 @register("stablehlo.select")

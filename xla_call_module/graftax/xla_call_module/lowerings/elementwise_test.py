@@ -1,8 +1,10 @@
 """Elementwise ops against XLA, which runs each module as it is (`embed`)."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from graftax.xla_call_module import Module, embed, lift
 
@@ -98,3 +100,26 @@ def test_ops_of_one_operand_give_what_xla_gives(ops, kind, x):
 def test_accuracies_that_jax_exports_are_lifted(accuracy, shown):
   exported = jax.export.export(jax.jit(lambda x: jax.lax.exp(x, accuracy=accuracy)))(np.ones(3, np.float32))
   assert shown in str(jax.make_jaxpr(lift(Module.from_exported(exported)))(np.ones(3, np.float32)))
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_scalar_bounds_of_clamp_have_derivatives(jit):
+  module = Module.from_text("""
+  func.func @main(%a: tensor<f32>, %x: tensor<2x3xf32>, %b: tensor<f32>) -> tensor<2x3xf32> {
+    %0 = stablehlo.clamp %a, %x, %b : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+    return %0 : tensor<2x3xf32> }""")
+  function = jax.jit(lift(module)) if jit else lift(module)
+  arguments = np.float32(-0.3), np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), np.float32(0.45)
+  np.testing.assert_array_equal(function(*arguments)[0], embed(module)(*arguments)[0])
+  weights = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+
+  def weighted(clamp):
+    return jax.value_and_grad(lambda *given: (clamp(*given) * weights).sum(), (0, 1, 2))
+
+  got = weighted(lambda *given: function(*given)[0])(*arguments)
+  want = weighted(lambda a, x, b: lax.clamp(jnp.full_like(x, a), x, jnp.full_like(x, b)))(*arguments)
+  for mine, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+  tangents = np.float32(2), np.ones((2, 3), np.float32), np.float32(3)
+  _, (tangent,) = jax.jvp(function, arguments, tangents)
+  np.testing.assert_array_equal(tangent, [[2, 2, 1], [1, 3, 3]])
