@@ -83,7 +83,7 @@ def _split(text: str) -> list[str]:
 
 
 # `#stablehlo<precision DEFAULT>`, and `#stablehlo.result_accuracy_mode<HIGHEST>` from jaxlib 0.12 on.
-_ENUM = re.compile(r"^#(?:stablehlo|chlo)(?:<[a-z_]+ |\.[a-z_]+<)([A-Za-z0-9_]+)>$")
+_ENUM = re.compile(r"^#(?:stablehlo|chlo|mhlo)(?:<[a-z_]+ |\.[a-z_]+<)([A-Za-z0-9_]+)>$")
 _STRUCT = re.compile(r"^#([a-z]+)\.([a-z_]+)<(.*)>$", re.S)
 _COMPLEX_NUMBER = re.compile(r"^#complex\.number<:f(32|64) ([^,]+), ([^,>]+)>")
 

@@ -1,4 +1,4 @@
-"""CHLO ops that are not elementwise: scan, ragged dot, top k; and the high half of a product."""
+"""CHLO ops that are not elementwise: scan, ragged dot, top k."""
 
 from typing import Any
 
@@ -8,17 +8,11 @@ from jax import Array, lax
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.evaluate import run_region
-from graftax.xla_call_module.jax_versions import mulhi
 from graftax.xla_call_module.lowerings.contraction import precision_of
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import materialize
 
 __all__: list[str] = []
-
-
-@register("chlo.mulhi")
-def _mulhi(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
-  return mulhi(x, y)
 
 
 @register(

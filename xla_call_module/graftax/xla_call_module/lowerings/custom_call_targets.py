@@ -102,9 +102,18 @@ def _compares(comparator: ir.Region) -> str | None:
   return op.attrs.text("comparison_direction") if is_in_order else None
 
 
+# lax.top_k is always stable.
+@register("mhlo.topk", attributes=("k", "largest"), ignores=("is_stable",))
+def _top_k_op(context: Context, op: ir.Op, x: Array) -> Any:
+  return _top_k(context, op, x, op.attrs)
+
+
 @register_custom_call("TopK", "mhlo.topk")
-def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
-  config = op.attrs.fields("mhlo.attributes", settings(op))
+def _top_k_call(context: Context, op: ir.Op, x: Array) -> Any:
+  return _top_k(context, op, x, op.attrs.fields("mhlo.attributes", settings(op)))
+
+
+def _top_k(context: Context, op: ir.Op, x: Array, config: ir.Attributes) -> Any:
   if not config.get("largest", True):
     raise context.unsupported(
       op, "it selects the smallest elements, which JAX does not support; negate the operand instead."

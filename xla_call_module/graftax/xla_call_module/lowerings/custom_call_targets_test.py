@@ -124,3 +124,24 @@ def test_copies_of_buffers_are_their_operands():
     data = jax.interpreters.mlir.module_to_bytecode(parse(text, messages))
   for module in (Module.from_text(text, guard=True), Module.from_bytes(data)):  # both read it in the helper process
     np.testing.assert_array_equal(lift(module)(x)[0], x)
+
+
+def _top_k(largest: str) -> Module:
+  return Module.from_text(f"""func.func @main(%x: tensor<2x5xf32>) -> (tensor<2x3xf32>, tensor<2x3xi32>) {{
+    %r:2 = mhlo.topk(%x, k = 3, largest = {largest}) : tensor<2x5xf32> -> (tensor<2x3xf32>, tensor<2x3xi32>)
+    return %r#0, %r#1 : tensor<2x3xf32>, tensor<2x3xi32> }}""")
+
+
+def test_top_k_of_mhlo_gives_what_xla_gives_and_differentiates():
+  module = _top_k("true")
+  x = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 6, -8]], np.float32)
+  for got, want in zip(lift(module)(x), embed(module)(x), strict=True):
+    np.testing.assert_array_equal(got, want)
+  weights = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+  gradient = jax.grad(lambda x: (lift(module)(x)[0] * weights).sum())(x)
+  np.testing.assert_array_equal(gradient, [[3, 0, 2, 0, 1], [4, 0, 5, 6, 0]])
+
+
+def test_top_k_of_mhlo_with_the_smallest_elements_raises():
+  with pytest.raises(LiftError, match="mhlo.topk at .* it selects the smallest elements"):
+    lift(_top_k("false"))(np.zeros((2, 5), np.float32))

@@ -10,6 +10,7 @@ from jax.extend.core import primitives
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.jax_versions import mulhi
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import is_known, materialize
 
@@ -29,16 +30,21 @@ _PLAIN: dict[str, Callable[..., Array]] = {
     "stablehlo.shift_left": lax.shift_left, "stablehlo.shift_right_arithmetic": lax.shift_right_arithmetic,
     "stablehlo.shift_right_logical": lax.shift_right_logical, "stablehlo.sign": lax.sign,
     "stablehlo.subtract": lax.sub, "stablehlo.xor": lax.bitwise_xor,
-    "chlo.acos": lax.acos, "chlo.acosh": lax.acosh, "chlo.asin": lax.asin, "chlo.asinh": lax.asinh,
-    "chlo.atan": lax.atan, "chlo.atanh": lax.atanh, "chlo.bessel_i1e": lax.bessel_i1e,
-    "chlo.cosh": lax.cosh, "chlo.digamma": lax.digamma, "chlo.erf": lax.erf, "chlo.erf_inv": lax.erf_inv,
-    "chlo.erfc": lax.erfc, "chlo.lgamma": lax.lgamma, "chlo.next_after": lax.nextafter,
-    "chlo.polygamma": lax.polygamma, "chlo.sinh": lax.sinh, "chlo.square": lax.square, "chlo.tan": lax.tan,
-    "chlo.zeta": lax.zeta,
+    "chlo.atan": lax.atan, "chlo.bessel_i1e": lax.bessel_i1e, "chlo.digamma": lax.digamma,
+    "chlo.erf_inv": lax.erf_inv, "chlo.erfc": lax.erfc, "chlo.lgamma": lax.lgamma, "chlo.next_after": lax.nextafter,
+    "chlo.polygamma": lax.polygamma, "chlo.square": lax.square, "chlo.tan": lax.tan, "chlo.zeta": lax.zeta,
+}  # fmt: skip
+
+# TensorFlow's compiler writes the ops of `mhlo` that HLO has and StableHLO does not.
+_CHLO_AND_MHLO: dict[str, Callable[..., Array]] = {
+    "acos": lax.acos, "acosh": lax.acosh, "asin": lax.asin, "asinh": lax.asinh, "atanh": lax.atanh, "cosh": lax.cosh,
+    "erf": lax.erf, "mulhi": mulhi, "sinh": lax.sinh,
 }  # fmt: skip
 
 for _name, _function in _PLAIN.items():
   register(_name)(_plain(_function))
+for _name, _function in _CHLO_AND_MHLO.items():
+  register(f"chlo.{_name}", f"mhlo.{_name}")(_plain(_function))
 
 
 _ACCURATE = {
@@ -46,6 +52,7 @@ _ACCURATE = {
     "stablehlo.exponential_minus_one": lax.expm1, "stablehlo.log": lax.log, "stablehlo.log_plus_one": lax.log1p,
     "stablehlo.rsqrt": lax.rsqrt, "stablehlo.sine": lax.sin,
     "stablehlo.sqrt": lax.sqrt, "stablehlo.tan": lax.tan, "stablehlo.tanh": lax.tanh,
+    "mhlo.tan": lax.tan,
 }  # fmt: skip
 
 

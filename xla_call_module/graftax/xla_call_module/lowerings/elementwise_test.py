@@ -1,5 +1,7 @@
 """Elementwise ops against XLA, which runs each module as it is (`embed`)."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -123,3 +125,40 @@ def test_scalar_bounds_of_clamp_have_derivatives(jit):
   tangents = np.float32(2), np.ones((2, 3), np.float32), np.float32(3)
   _, (tangent,) = jax.jvp(function, arguments, tangents)
   np.testing.assert_array_equal(tangent, [[2, 2, 1], [1, 3, 3]])
+
+
+_INNER, _BEYOND_1 = np.array([-0.6, 0.2, 0.75], np.float32), np.array([1.25, 2, 7.5], np.float32)
+_MHLO = {
+  "acos": (_INNER, np.arccos, lambda x: -1 / np.sqrt(1 - x**2)),
+  "acosh": (_BEYOND_1, np.arccosh, lambda x: 1 / np.sqrt(x**2 - 1)),
+  "asin": (_INNER, np.arcsin, lambda x: 1 / np.sqrt(1 - x**2)),
+  "asinh": (_BEYOND_1, np.arcsinh, lambda x: 1 / np.sqrt(x**2 + 1)),
+  "atanh": (_INNER, np.arctanh, lambda x: 1 / (1 - x**2)),
+  "cosh": (_BEYOND_1, np.cosh, np.sinh),
+  "erf": (_INNER, np.vectorize(math.erf), lambda x: 2 / np.sqrt(np.pi) * np.exp(-(x**2))),
+  "sinh": (_BEYOND_1, np.sinh, np.cosh),
+  "tan": (_INNER, np.tan, lambda x: 1 / np.cos(x) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", _MHLO)
+def test_functions_of_mhlo_and_their_derivatives_are_those_of_numpy(name):
+  x, function, derivative = _MHLO[name]
+  # As TensorFlow 2.21 writes `tf.math.erf` with experimental_get_compiler_ir(stage="stablehlo").
+  module = Module.from_text(f"""func.func @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {{
+    %0 = stablehlo.reshape %arg0 : (tensor<3xf32>) -> tensor<3xf32>
+    %1 = mhlo.{name} %0 : tensor<3xf32>
+    %2 = stablehlo.reshape %1 : (tensor<3xf32>) -> tensor<3xf32>
+    return %2 : tensor<3xf32> }}""")
+  lifted, exact = lift(module), x.astype(np.float64)
+  np.testing.assert_allclose(lifted(x)[0], function(exact), rtol=1e-6)
+  np.testing.assert_allclose(lifted(x)[0], embed(module)(x)[0], rtol=1e-6)
+  np.testing.assert_allclose(jax.grad(lambda x: lifted(x)[0].sum())(x), derivative(exact), rtol=2e-6)
+
+
+def test_accuracy_of_the_tangent_of_mhlo_is_lifted():
+  module = Module.from_text("""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = mhlo.tan %x {
+        result_accuracy = #mhlo.result_accuracy<mode = #mhlo.result_accuracy_mode<HIGHEST>>} : tensor<3xf32>
+    return %0 : tensor<3xf32> }""")
+  assert "accuracy=AccuracyMode.HIGHEST" in str(jax.make_jaxpr(lift(module))(np.ones(3, np.float32)))
