@@ -40,6 +40,7 @@ from graftax.xla_call_module.patterns.manual_calls import with_manual_computatio
 from graftax.xla_call_module.patterns.platform_cases import for_platform
 from graftax.xla_call_module.patterns.renaming import without_scalar_constraints
 from graftax.xla_call_module.patterns.softmax import with_softmax
+from graftax.xla_call_module.patterns.tuple_results import with_several_results
 from graftax.xla_call_module.survey import survey
 
 __all__ = ["Lifted", "lift", "lowered_ops"]
@@ -62,7 +63,7 @@ class Lifted:
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
     self._uses_64_bits = without_x64.uses_64_bits(module.ir, (kind for kind, _ in found.types))
-    modern = with_manual_computations(old_lapack.modernized(module.ir))
+    modern = with_manual_computations(old_lapack.modernized(with_several_results(module.ir)))
     if PER_DEVICE in found.names:
       modern = without_scalar_constraints(modern)
     self._ir = with_largest(with_softmax(templates.recover(modern, found), found), found)

@@ -34,7 +34,8 @@ def wrong_platform(module: Module) -> str | None:
 def missing_targets(records: Iterable[Record]) -> Iterator[str]:
   """Yields a message for each FFI custom call that is not registered on JAX's default platform."""
   for target in sorted({record.ffi_target for record in records if record.ffi_target is not None}):
-    if not _is_registered(*target):
+    # XLA crashes if it compiles a call of `Qr` without operands.
+    if not contracts.is_compiled(target[0]) and not _is_registered(*target):
       name = target[0]
       yield (
         f"no implementation of custom call {name!r} is registered for {jax.default_backend()}. Import the library that "

@@ -15,9 +15,10 @@ from graftax.xla_call_module.contracts.checks import (
   check_called,
   check_lifted,
   check_module,
+  is_compiled,
   is_kernel,
   needs,
 )
 from graftax.xla_call_module.contracts.initialization import initialize
 
-__all__ = ["check_called", "check_lifted", "check_module", "initialize", "is_kernel", "needs"]
+__all__ = ["check_called", "check_lifted", "check_module", "initialize", "is_compiled", "is_kernel", "needs"]

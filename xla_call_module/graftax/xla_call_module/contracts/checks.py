@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from graftax.xla_call_module import errors, ir
-from graftax.xla_call_module.contracts.compiled import COMPILED, REFINED
+from graftax.xla_call_module.contracts.compiled import COMPILED, REFINED, WITH_TEXT
 from graftax.xla_call_module.contracts.kernels import Contract, CustomCall, contracts, unwritten_results
 from graftax.xla_call_module.contracts.tensors import Kind, Mismatch, Pattern, as_kind
 
-__all__ = ["check_called", "check_lifted", "check_module", "is_kernel", "needs"]
+__all__ = ["check_called", "check_lifted", "check_module", "is_compiled", "is_kernel", "needs"]
 
 _CUSTOM_CALL = "stablehlo.custom_call"
 # Attributes of a call to a kernel. Those with a dot in their name belong to other dialects; `mhlo.backend_config` is
@@ -26,6 +26,11 @@ _TYPED_FFI = 4
 def is_kernel(target: str) -> bool:
   """Returns whether a target is a kernel with a contract."""
   return bool(contracts(target))
+
+
+def is_compiled(target: str) -> bool:
+  """Returns whether XLA replaces calls of a target while it compiles, so that no kernel is registered for it."""
+  return target in COMPILED
 
 
 def needs(targets: Collection[str]) -> set[str]:
@@ -50,7 +55,7 @@ def check_called(op: ir.Op, operands: Sequence[Any]) -> None:
   """
   compiled = COMPILED.get(_target(op))
   if compiled is not None:
-    _refusing(op, lambda: compiled(_call(op, operands)))
+    _refusing(op, lambda: compiled(_compiled_call(op, operands)))
   elif any(contract.has_safe_data for contract in contracts(_target(op))):
     _refusing(op, lambda: _check_kernel(op, operands, is_called=True))
   else:
@@ -136,7 +141,7 @@ def _check_embedded(op: ir.Op, types: Mapping[int, Any], is_refined: bool) -> No
   if check is None and not target.startswith("stablehlo.dynamic_"):
     raise _no_rule(op)
   if check is not None and is_refined:
-    check(_call(op, [types.get(number) for number in op.operands]))
+    check(_compiled_call(op, [types.get(number) for number in op.operands]))
 
 
 def _check_written(function: ir.Function, op: ir.Op, types: Mapping[int, Any]) -> None:
@@ -165,6 +170,18 @@ def _used(body: ir.Region) -> set[int]:
 
 def _call(op: ir.Op, operands: Sequence[Any]) -> CustomCall:
   return CustomCall(_target(op), _kinds(op, operands), _kinds(op, op.types), _settings(op), _aliases(op))
+
+
+def _compiled_call(op: ir.Op, operands: Sequence[Any]) -> CustomCall:
+  """Returns a call that XLA replaces while it compiles. TensorFlow writes several results as one tuple."""
+  types: tuple[Any, ...] = op.types
+  if len(types) == 1 and isinstance(types[0], ir.TupleType):
+    types = types[0].elements
+  text = op.attrs.get("backend_config") if _target(op) in WITH_TEXT and "mhlo.backend_config" not in op.attrs else None
+  settings = ir.Attributes() if isinstance(text, str) else _settings(op)
+  return CustomCall(
+    _target(op), _kinds(op, operands), _kinds(op, types), settings, _aliases(op), text if isinstance(text, str) else ""
+  )
 
 
 def _kinds(op: ir.Op, values: Sequence[Any]) -> tuple[Kind, ...]:

@@ -1,13 +1,14 @@
 """Targets that are not kernels: XLA or its StableHLO importer replaces them while it compiles, or they annotate."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 
-from graftax.xla_call_module.contracts.kernels import FLOATS, CustomCall
+from graftax.xla_call_module.contracts.kernels import FLOATS, REAL, CustomCall
 from graftax.xla_call_module.contracts.tensors import Matcher, Mismatch, Sizes, patterns
 
-__all__ = ["COMPILED", "REFINED"]
+__all__ = ["COMPILED", "REFINED", "WITH_TEXT"]
 
 
 def _same(call: CustomCall) -> None:
@@ -56,6 +57,19 @@ def _qr(call: CustomCall) -> None:
   _match(call, "T[m,n]", "T[m,n] T[min(m,n)]")
 
 
+# Whether the lower triangle is read, whether eigenvalues are sorted, the most sweeps, and the tolerance.
+_EIGH_SETTINGS = re.compile(r"[01],[01],\d{1,4},\d+(\.\d+)?(e-?\d+)?")
+
+
+def _eigh(call: CustomCall) -> None:
+  if not _EIGH_SETTINGS.fullmatch(call.text):
+    raise Mismatch(f"its backend_config is {call.text!r}; expected settings such as '1,1,100,1e-6'")
+  matcher = Matcher({"T": FLOATS})
+  matcher.match("operand", patterns("T[n,n]"), call.operands)
+  matcher.elements["R"] = (np.dtype(REAL[call.operands[0].dtype.name]),)
+  matcher.match("result", patterns("T[n,n] R[n]"), call.results)
+
+
 def _householder(call: CustomCall) -> None:
   sizes = _match(call, "T[m,n] T[k]", "T[m,n]")
   m, n, k = (sizes.get(name) for name in "mnk")
@@ -71,6 +85,7 @@ def _match(call: CustomCall, operands: str, results: str) -> Sizes:
 
 
 COMPILED: dict[str, Callable[[CustomCall], None]] = {
+  "Eigh": _eigh,
   "LayoutConstraint": _same,
   "ProductOfElementaryHouseholderReflectors": _householder,
   "Qr": _qr,
@@ -83,6 +98,9 @@ COMPILED: dict[str, Callable[[CustomCall], None]] = {
   "xla.sdy.FuncResultSharding": _one,
 }
 """Targets that XLA compiles for every platform, and the function that raises Mismatch if types do not fit."""
+
+WITH_TEXT = frozenset({"Eigh"})
+"""Those of `COMPILED` whose settings are a text instead of a dictionary."""
 
 REFINED: dict[str, Callable[[CustomCall], None]] = {"shape_assertion": _assertion}
 """Targets that the refinement of a polymorphic module removes."""

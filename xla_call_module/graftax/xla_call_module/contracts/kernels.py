@@ -14,18 +14,22 @@ import numpy as np
 
 from graftax.xla_call_module.contracts.tensors import Kind, Matcher, Mismatch, Pattern, Sizes, patterns
 
-__all__ = ["FLOATS", "CustomCall", "Contract", "contracts", "cpu_targets", "unwritten_results"]
+__all__ = ["FLOATS", "REAL", "CustomCall", "Contract", "contracts", "cpu_targets", "unwritten_results"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CustomCall:
-  """A custom call: types of operands and results, settings, and the pairs `(result, operand)` that share memory."""
+  """A custom call: types of operands and results, settings, and the pairs `(result, operand)` that share memory.
+
+  `text` has the settings of older calls, which are not a dictionary.
+  """
 
   target: str
   operands: tuple[Kind, ...]
   results: tuple[Kind, ...]
   config: Mapping[str, Any]
   aliases: tuple[tuple[int, int], ...] = ()
+  text: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,7 +194,7 @@ _ROUTINES: dict[str, _Routine] = {
 }
 
 _LETTERS = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
-_REAL = {"float32": "float32", "float64": "float64", "complex64": "float32", "complex128": "float64"}
+REAL = {"float32": "float32", "float64": "float64", "complex64": "float32", "complex128": "float64"}
 _COMPLEX = {"float32": "complex64", "float64": "complex128", "complex64": "complex64", "complex128": "complex128"}
 # In real types the routine is the first, in complex types the second.
 _OF_REAL = frozenset({"orgqr", "ormqr", "syevd", "sytrd"})
@@ -205,7 +209,7 @@ def _lapack(letter: str, name: str) -> Contract | None:
   if is_complex and routine.complex_results:
     routine = dataclasses.replace(routine, results=routine.complex_results)
   dtype = _LETTERS[letter]
-  elements = {"T": (np.dtype(dtype),), "R": (np.dtype(_REAL[dtype]),), "C": (np.dtype(_COMPLEX[dtype]),)}
+  elements = {"T": (np.dtype(dtype),), "R": (np.dtype(REAL[dtype]),), "C": (np.dtype(_COMPLEX[dtype]),)}
   return _contract(routine, elements, "lapack")
 
 
@@ -222,7 +226,7 @@ def _contract(routine: _Routine, elements: Mapping[str, tuple[np.dtype, ...]], i
   )
 
 
-FLOATS = tuple(np.dtype(name) for name in _REAL)
+FLOATS = tuple(np.dtype(name) for name in REAL)
 _NUMBERS = (*FLOATS, np.dtype(np.int32), np.dtype(np.int64))
 _INDICES = (np.dtype(np.int32), np.dtype(np.int64))
 

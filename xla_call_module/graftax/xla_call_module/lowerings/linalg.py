@@ -131,13 +131,16 @@ def _syevd(context: Context, op: ir.Op, x: Array) -> Any:
 
 @register_custom_call("Eigh")
 def _eigh(context: Context, op: ir.Op, x: Array, *rest: Array) -> Any:
-  return lax.linalg.eigh(x, lower=_tpu_lower(op), symmetrize_input=False, sort_eigenvalues=False)
+  lower, sorts = _flags_of_eigh(op)
+  return lax.linalg.eigh(x, lower=lower, symmetrize_input=False, sort_eigenvalues=sorts)
 
 
-def _tpu_lower(op: ir.Op) -> bool:
+def _flags_of_eigh(op: ir.Op) -> tuple[bool, bool]:
+  """Returns whether the lower triangle is read, and whether eigenvalues are sorted: `"1,0,100,1e-6"`."""
   config = backend_config(op)
   text = config.decode() if isinstance(config, bytes) else str(config)
-  return not text.startswith("0")
+  lower, _, rest = text.partition(",")
+  return lower != "0", rest.startswith("1")
 
 
 @register_custom_call("linalg.gesdd")

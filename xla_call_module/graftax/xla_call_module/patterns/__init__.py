@@ -13,4 +13,5 @@
 - `templates`: Recovers functions that were expanded on export or have a derivative of their own: lgamma, relu, expi.
 - `triangles`: Selects that keep one triangle of a matrix.
 - `trip_count`: Computes the trip count of a `while`.
+- `tuple_results`: Gives a custom call that returns a tuple the results that its elements are.
 """
