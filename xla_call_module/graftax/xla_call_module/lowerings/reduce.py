@@ -20,8 +20,9 @@ from graftax.xla_call_module.values import materialize
 @register("stablehlo.reduce", takes_known=True, attributes=("dimensions",))
 def _reduce(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
-  inits, axes = operands[half:], op.attrs.integers("dimensions")
-  # The specification allows a reducer with a wider type than the operand's.
+  axes = op.attrs.integers("dimensions")
+  # The specification allows a reducer with a wider type than those of the operands and initial values.
+  inits = [_converted_init(x, kind.dtype) for x, kind in zip(operands[half:], op.types, strict=True)]
   arrays = [_converted(materialize(x), kind.dtype) for x, kind in zip(operands[:half], op.types, strict=True)]
   if not axes:
     return arrays  # as in XLA; the specification does not define how often the initial value is used
@@ -40,6 +41,13 @@ def _reduce(context: Context, op: ir.Op, *operands: Any, environment: dict[int, 
 
 def _converted(x: Array, dtype: np.dtype) -> Array:
   return x if x.dtype == dtype else lax.convert_element_type(x, dtype)
+
+
+def _converted_init(x: Any, dtype: np.dtype) -> Any:
+  """Returns an initial value of another type; a known one stays known."""
+  if x.dtype == dtype:
+    return x
+  return x.astype(dtype) if isinstance(x, np.ndarray) else _converted(materialize(x), dtype)
 
 
 def _arg_extremum(

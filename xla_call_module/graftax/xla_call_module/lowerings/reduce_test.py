@@ -122,3 +122,24 @@ def test_reducer_in_a_wider_type_than_its_operand():
       stablehlo.return %s : tensor<i32> }) : (tensor<3xi8>, tensor<i32>) -> tensor<i32>
     return %r : tensor<i32> } }"""
   assert int(lift(Module.from_text(text))(np.full(3, 100, np.int8))[0]) == 300
+
+
+def _promoted(constant: str = "") -> Module:
+  """Returns a sum of bfloat16 numbers in float32, whose initial value is an argument or a constant."""
+  argument = "" if constant else ", %i: tensor<bf16>"
+  return Module.from_text(f"""func.func @main(%x: tensor<600xbf16>{argument}) -> tensor<f32> {{
+    {constant}
+    %r = "stablehlo.reduce"(%x, %i) <{{dimensions = array<i64: 0>}}> ({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32> }}) : (tensor<600xbf16>, tensor<bf16>) -> tensor<f32>
+    return %r : tensor<f32> }}""")
+
+
+def test_reducer_in_a_wider_type_than_its_initial_value_too():
+  x, init = np.ones(600, jnp.bfloat16), np.array(0.5, jnp.bfloat16)  # bfloat16 cannot represent the sum
+  function, constant = lift(_promoted()), lift(_promoted("%i = stablehlo.constant dense<0.5> : tensor<bf16>"))
+  for got in (function(x, init)[0], constant(x)[0]):
+    np.testing.assert_array_equal(got, np.float32(600.5), strict=True)
+  gradients = jax.grad(lambda *given: function(*given)[0], (0, 1))(x, init)
+  for gradient, like in zip(gradients, (x, init), strict=True):
+    np.testing.assert_array_equal(gradient, np.ones_like(like), strict=True)
