@@ -2,7 +2,7 @@
 
 - `asynchronous`: Asynchronous ops, which run at once: async_start, async_done.
 - `batch_norm`: Batch normalization: inference, training, and its gradient.
-- `chlo`: CHLO ops that are not elementwise: scan, ragged_dot, top_k; and mulhi.
+- `chlo`: CHLO ops that are not elementwise: scan, ragged_dot, top_k.
 - `chlo_broadcast`: CHLO ops that broadcast their operands: broadcast_add, broadcast_compare, broadcast_select.
 - `composites`: composite, by the name of the composite or through its decomposition.
 - `contraction`: Matrix products and convolutions: dot_general, dot, einsum, convolution.
