@@ -14,7 +14,7 @@
 - `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.
 - `scripts`: The script of code points: UnicodeScript.
 - `sentencepiece`: Pieces of text by a SentencePiece model: SentencepieceTokenizeOp and others.
-- `strings`: Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, n-grams, base64.
+- `strings`: Strings by bytes: StringLower, StringSplit, StringJoin, Add, AsString, StringToNumber, n-grams, base64.
 - `tables`: Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport.
 - `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
 - `tokens`: Splits text at whitespace, between scripts and into bytes: ops of TensorFlow Text that need no vocabulary.

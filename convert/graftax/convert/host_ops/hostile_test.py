@@ -15,6 +15,7 @@ from graftax.convert.host_ops.files import decode_compressed, decode_wav
 from graftax.convert.host_ops.images import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png
 from graftax.convert.host_ops.regex import static_regex_replace
 from graftax.convert.host_ops.strings import (
+  add,
   as_string,
   reduce_join,
   string_format,
@@ -254,6 +255,7 @@ _LITTLE = Limits(text_bytes=10_000)
   [
     lambda budget: static_regex_replace(_TEXT, pattern=b"a", rewrite=b"b" * 100, budget=budget),
     lambda budget: string_join([_TEXT] * 20, budget=budget),
+    lambda budget: add(_TEXT, np.array([[b""]] * 20, object), budget=budget),
     lambda budget: reduce_join(_TEXT.repeat(3), np.int32(0), separator=b"-" * 9000, budget=budget),
     lambda budget: unsorted_segment_join(_TEXT, np.zeros(1, np.int32), np.int32((1 << 31) - 1), budget=budget),
     lambda budget: as_string(np.ones(3, np.float32), width=1 << 30, budget=budget),

@@ -1,4 +1,4 @@
-"""Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, n-grams, base64."""
+"""Strings by bytes: StringLower, StringSplit, StringJoin, Add, AsString, StringToNumber, n-grams, base64."""
 
 import base64
 import binascii
@@ -15,6 +15,7 @@ from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError, lowering
 
 __all__ = [
+  "add",
   "as_string",
   "decode_base64",
   "encode_base64",
@@ -114,6 +115,21 @@ def _start(item: bytes, length: int, position: int) -> int:
   if not -length <= position <= length:
     raise InvalidInputError(f"Substr: position {position} is out of range for the string {item!r} of length {length}.")
   return position if position >= 0 else length + position
+
+
+@host_op("Add", ignores=("T",))
+def add(x: np.ndarray, y: np.ndarray, *, budget: Budget = NO_BUDGET) -> np.ndarray:
+  """Returns the elements of `x`, each followed by one of `y`; the shapes broadcast. This is `+` of string tensors."""
+  try:
+    shape = np.broadcast_shapes(x.shape, y.shape)
+  except ValueError as e:
+    raise InvalidInputError(f"Add of strings: shapes {x.shape} and {y.shape} do not broadcast.") from e
+  count = math.prod(shape)
+  # Broadcasting repeats every element of an array equally often.
+  repeats = sum(count // array.size * num_bytes(array) for array in (x, y) if count)
+  budget.check_text(repeats, "Add of strings")
+  first, second = (np.broadcast_to(array, shape).reshape(-1).tolist() for array in (x, y))
+  return string_array(map(bytes.__add__, first, second), shape)
 
 
 @host_op("StringJoin", ignores=("N",))

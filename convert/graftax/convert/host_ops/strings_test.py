@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from graftax.convert.host_ops.strings import add
 from graftax.convert.host_split.host_function import host_obstacles, plan_host_function
 from graftax.convert.live.function import program_from_concrete_function
 from graftax.graphdef_ir import GraftaxError
+from graftax.ops_jax import InvalidInputError
 from graftax.testing.texts import random_texts
 
 _RAW = tf.raw_ops
@@ -60,6 +62,15 @@ def check(function, *args):
 )
 def test_functions_of_one_string(function):
   check(function, TEXTS)
+
+
+def test_strings_are_added():
+  check(lambda x: "id_" + x + "\0", TEXTS)
+  check(lambda x, y: x + y, TEXTS[:60], tf.reshape(TEXTS[:120], [2, 60]))
+  check(lambda x, y: x + y, tf.reshape(WORDS, [3, 1]), WORDS[:0])
+  check(lambda x, y: x + y, tf.constant("a"), tf.constant("b"))
+  with pytest.raises(InvalidInputError, match=r"Add of strings: shapes \(2,\) and \(3,\) do not broadcast"):
+    add(np.array([b"a"] * 2, object), np.array([b"b"] * 3, object))
 
 
 @pytest.mark.parametrize("change_case", [tf.strings.lower, tf.strings.upper])

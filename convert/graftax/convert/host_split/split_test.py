@@ -65,6 +65,18 @@ def test_text_is_looked_up_before_the_numbers():
   assert jax.grad(lambda p: body(p, tensor)[0][0].sum())(params)["w"] == 2
 
 
+def test_added_strings_are_for_the_host_and_added_numbers_are_not():
+  nodes = [
+    node("text2", "Add", "text", "text", T=DType.STRING),
+    node("length", "StringLength", "text2"),
+    node("twice", "Add", "length", "length", T=DType.INT32),
+  ]
+  head, body, params, tail = split_program(_program(nodes, ["twice"], (DType.INT32,)))
+  (tensor,) = head(["ab", ""])
+  np.testing.assert_array_equal(tensor, [4, 0])
+  np.testing.assert_array_equal(tail(jax.jit(body)(params, tensor))[0], [8, 0])
+
+
 def test_text_of_results_is_made_after_the_numbers_and_text_passes_through_jit():
   more = [
     node("text_of_y", "AsString", "y", T=DType.FLOAT, precision=1),
