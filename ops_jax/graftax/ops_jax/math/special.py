@@ -102,7 +102,10 @@ def _digamma(x: Array) -> Array:
 def _trigamma(x: Array) -> Array:
   # By reflection, because `polygamma` loses digits below -7. The distance to the next integer keeps those of the sine.
   is_negative = x < 0
-  positive = jax.lax.polygamma(jnp.ones_like(x), jnp.where(is_negative, 1 - x, x))
+  # XLA's polygamma is NaN at infinity, and so are its derivatives.
+  is_infinite = jnp.isinf(x)
+  finite = jnp.where(is_infinite, 1, jnp.where(is_negative, 1 - x, x))
+  positive = jnp.where(is_infinite, 0, jax.lax.polygamma(jnp.ones_like(x), finite))
   sine = jnp.sin(np.asarray(np.pi, x.dtype) * jnp.where(is_negative, x - jnp.round(x), 0.5))
   return jnp.where(is_negative, np.asarray(np.pi**2, x.dtype) / (sine * sine) - positive, positive)
 
@@ -126,7 +129,7 @@ def polygamma(a: Array, x: Array) -> Array:
   @jax.custom_jvp
   def evaluate(a: Array, x: Array) -> Array:
     sign = jnp.where(a % 2 == 0, -1, 1).astype(x.dtype)
-    of_higher_order = sign * jnp.exp(jax.lax.lgamma(a + 1)) * jax.lax.zeta(a + 1, x)
+    of_higher_order = sign * jnp.exp(jax.lax.lgamma(a + 1)) * _zeta(a + 1, x)
     value = jnp.where(a == 0, _digamma(x), of_higher_order)
     return jnp.where((a < 0) | (a != jnp.floor(a)), jnp.nan, value)
 
@@ -156,14 +159,27 @@ def zeta(x: Array, q: Array) -> Array:
 
   @jax.custom_jvp
   def evaluate(x: Array, q: Array) -> Array:
-    return jax.lax.zeta(x, q)
+    return _zeta(x, q)
 
   def evaluate_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     x, q = primals
-    return evaluate(x, q), -x * zeta(x + 1, q) * tangents[1]
+    of_next = zeta(x + 1, q)
+    # The value falls faster than an infinite x grows.
+    derivative = -jnp.where(of_next == 0, 0, x) * of_next
+    return evaluate(x, q), derivative * tangents[1]
 
   evaluate.defjvp(evaluate_jvp)
   return evaluate(x, q)
+
+
+def _zeta(x: Array, q: Array) -> jax.Array:
+  value = jax.lax.zeta(x, q)
+  # XLA's coefficients overflow for large x, and its sum has inf * 0 at an infinite q. The sum is then its largest term.
+  # The base of that is q, or for a negative q its distance from an integer, whose sign matters if x is odd.
+  distance = jnp.where(jnp.isinf(q), 0, jnp.abs(q - jnp.round(q)))
+  largest_term = jnp.power(jnp.where(q > 0, q, distance), -x)
+  has_limit = (x > 1) & ((q > 0) | (x % 2 == 0) | jnp.isinf(x))
+  return jnp.where(jnp.isnan(value) & has_limit, largest_term, value)
 
 
 @register("Igamma", ignores=("T",))

@@ -122,6 +122,35 @@ def test_polygamma_and_zeta():
   check_raw_op("Zeta", [np.array([1.0, 0.5, 2.0]), np.array([1.0, 1.0, 0.0])], vmap=False)
 
 
+def test_zeta_and_polygamma_at_infinity():
+  i, n = np.inf, np.nan
+  for dtype in (np.float32, np.float64):
+    x = np.array([2, 1.5, i, i, i, i, i, i, 1e20, 1e20, 1e20, 1e20, i, 2, n, 0.5], dtype)
+    q = np.array([i, i, 2, 1, 0.5, -3.5, -2, i, 2, 1, 0.5, 1e10, n, n, i, i], dtype)
+    check_raw_op("Zeta", [x, q], vmap=False)
+    order = np.array([1, 2, 3, 7, 0, 1, 2, 1, 2], dtype)
+    at = np.array([i, i, i, i, i, n, n, -0.5, 1e20], dtype)
+    check_raw_op("Polygamma", [order, at], vmap=False)
+
+
+def test_zeta_of_large_exponents():
+  # XLA's coefficients overflow in float32 from about 2000 on.
+  x, q = np.float32([[3000], [1e4], [1e10]]), np.float32([0.9999, 1, 1.0001, 1.01, 1.1, 5, 1e4])
+  check_raw_op("Zeta", [x, q], tolerance=(1e-3, 1e-30), vmap=False)
+
+
+def test_gradients_of_zeta_and_polygamma_at_infinity_are_zero():
+  i = np.inf
+  zeta, polygamma, digamma = (lowering(op).function for op in ("Zeta", "Polygamma", "Digamma"))
+  with jax.enable_x64(True):
+    for x, q in ((2.0, i), (i, 2.0), (1e20, 2.0), (i, i)):
+      assert jax.grad(zeta, 1)(x, q) == 0
+    for order in (0.0, 1.0, 2.0):
+      assert jax.grad(polygamma, 1)(order, i) == 0
+      assert jax.grad(jax.grad(polygamma, 1), 1)(order, i) == 0
+    assert jax.grad(digamma)(i) == jax.grad(jax.grad(digamma))(i) == 0
+
+
 def test_bessel_functions_of_large_arguments():
   scipy_special = pytest.importorskip("scipy.special")
   x = np.linspace(0.01, 200, 5001)
