@@ -42,6 +42,14 @@ def test_the_page_has_every_op_of_tensorflow_with_its_forms_or_a_reason():
   assert rows["Switch"][0] == "raised"
 
 
+def test_no_op_that_tensorflow_compiles_lacks_a_lowering_because_nobody_wrote_it():
+  compiled = (ROOT / "tools/graftax/tools/codegen/tf2xla_ops.txt").read_text(encoding="utf-8").split()
+  without = {op: cells[0] for op, cells in _rows("ops.md").items() if len(cells) == 1}
+  assert "TensorFlow's compiler does not have it" in without["IsotonicRegression"]
+  assert [op for op in compiled if "compiler does not have it" in without.get(op, "")] == []
+  assert [op for op in without if op in OpSignatures() and "fallback=" in without[op]] == []
+
+
 def test_the_page_says_what_checks_showed():
   rows = _rows("ops.md")
   assert rows["MatMul"][1].startswith("floats, int32, int64, complex")

@@ -84,8 +84,11 @@ def _message(found: Preflight, boundary: tuple[str, ...]) -> str:
       f"with {part}, inputs=[names of tensors]). SavedModel.split and graftax.convert.split_program run strings, "
       f"tables and files on the host."
     )
-    if missing and not found.not_compiled:
-      lines.append("If TensorFlow is installed, the option fallback='tensorflow' has it compile ops on numbers.")
+    unknown = [op for op in missing if reason_without_lowering(op) is None]
+    if unknown and not found.not_compiled:
+      lines.append(
+        f"If the installed TensorFlow can compile {', '.join(unknown)}, the option fallback='tensorflow' has it do so."
+      )
   return "\n".join(lines)
 
 

@@ -39,6 +39,13 @@ def test_without_the_option_it_is_an_error_that_names_it(without):
     convert(tf.sin, _X)
 
 
+def test_the_option_is_not_named_for_ops_that_the_compiler_does_not_have():
+  with pytest.raises(UnsupportedOpError, match="(?s)IsotonicRegression x1.*compiler does not have it") as caught:
+    convert(tf.function(lambda x: tf.nn.isotonic_regression(x)[0], autograph=False), _X[None])
+  assert "fallback=" not in str(caught.value)
+  assert "run_head_with='tensorflow'" in str(caught.value)
+
+
 def test_only_the_op_is_compiled(without):
   without("Sin")
   v = tf.Variable([1.0, 2.0, 3.0], name="v")

@@ -2,6 +2,7 @@
 
 import re
 
+from graftax.graphdef_ir import OpSignatures
 from graftax.ops_jax._core.registry import supported_ops
 
 __all__ = ["reason_without_lowering"]
@@ -36,6 +37,12 @@ _EXPERIMENTAL = "it belongs to an experimental set of ops that no function of Te
 _ROWS = (
   "it compares the rows of sparse tensors, for which no lowering is written; compute it outside, or register a "
   "lowering that works on padded rows"
+)
+# Whatever TensorFlow's compiler has, and could be asked to compile, has a lowering: op_index_test.py checks that.
+_NOT_WRITTEN = (
+  "nobody has written its lowering, and TensorFlow's compiler does not have it; register one with "
+  "@graftax.ops_jax.register, or let TensorFlow run it: in the head of a split model, with "
+  "SavedModel.split(..., run_head_with='tensorflow'), or between the parts that convert_subgraph converts"
 )
 _TREES = "decision forests are not lowered; keep this part in TensorFlow, or run the forest with the library ydf"
 
@@ -103,7 +110,8 @@ _REASONS = tuple(
 def reason_without_lowering(op: str) -> str | None:
   """Returns why `op` cannot be lowered and what to do instead, or None.
 
-  None means that `op` has a lowering, or that one just has not been written yet.
+  None means that `op` has a lowering, or that TensorFlow itself does not have it: an op of another library, or of a
+  newer version of TensorFlow. The option `fallback="tensorflow"` may compile such an op.
 
   Example:
     >>> reason_without_lowering("CollectiveGatherV2")
@@ -113,4 +121,5 @@ def reason_without_lowering(op: str) -> str | None:
   """
   if op in supported_ops():
     return None
-  return next((reason for pattern, reason in _REASONS if pattern.fullmatch(op)), None)
+  reason = next((reason for pattern, reason in _REASONS if pattern.fullmatch(op)), None)
+  return _NOT_WRITTEN if reason is None and op in OpSignatures() else reason

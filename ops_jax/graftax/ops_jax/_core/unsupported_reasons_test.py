@@ -1,5 +1,7 @@
 """Every op that cannot be lowered has a reason that fits."""
 
+import re
+
 import pytest
 
 from graftax.ops_jax import supported_ops
@@ -32,15 +34,17 @@ from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
     ("SentencepieceTokenizeOp", "SavedModel.split"),
     ("BoostedTreesPredict", "ydf"),
     ("SimpleMLInferenceOpWithHandle", "ydf"),
+    ("IsotonicRegression", "compiler does not have it; .* run_head_with='tensorflow'"),
+    ("SobolSample", "compiler does not have it; register"),
   ],
 )
 def test_the_reason_fits(op, text):
   assert op not in supported_ops()
-  assert text in reason_without_lowering(op)
+  assert re.search(text, reason_without_lowering(op))
 
 
 def test_unknown_ops_have_none():
-  assert reason_without_lowering("IsotonicRegression") is None
+  assert reason_without_lowering("MyCompanyOp") is None
 
 
 def test_ops_with_a_lowering_have_none():

@@ -170,8 +170,8 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
   # ops
   ops_jax.UnsupportedOpError: (
     "converted(placeholder('x', 'DT_STRING') + node('y', 'DecodeWav', 'x'), 'x')",
-    'The message says it for each op: `SavedModel.split` for text and images, `fallback="tensorflow"`, '
-    "or a lowering of yours. `graftax ops NAME` explains an op.",
+    'The message says it for each op: `SavedModel.split` for text and images, `fallback="tensorflow"` for ops of '
+    "other libraries that TensorFlow can compile, or a lowering of yours. `graftax ops NAME` explains an op.",
   ),
   ops_jax.UnsupportedAttrError: (
     "ops_jax.lowering('PrintV2').function(np.array(b'hello', object), output_stream='file://notes.txt')",

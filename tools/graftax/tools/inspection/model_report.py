@@ -296,7 +296,7 @@ def _blocker(op: str, found: Preflight) -> Blocker:
   places = found.unsupported_ops[op]
   reason, _, remedy = (reason_without_lowering(op) or "nobody has written its lowering").partition("; ")
   remedy = remedy or (
-    "register one with @graftax.ops_jax.register, have TensorFlow compile it with the option fallback='tensorflow', or "
+    "register one with @graftax.ops_jax.register, use fallback='tensorflow' if TensorFlow can compile it, or "
     "convert a part of the graph without it (convert_subgraph)"
   )
   return Blocker(op, len(places), tuple(places[:_NUM_PLACES]), reason, remedy)
