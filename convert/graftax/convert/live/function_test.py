@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import graftax.convert
 import graftax.convert as gc
+from graftax.ops_jax import InvalidInputError, StaticInputError
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 
@@ -280,6 +282,39 @@ def test_ragged_tensors_go_in_and_come_out():
     fn([[1.0], [2.0]])
   with pytest.raises(gc.InputError, match=r"row_splits\[0\]: incompatible input shape: got shape \[3\]"):
     fn(gc.RaggedTensor.from_lists([[1.0], [2.0]]))
+
+
+@pytest.mark.parametrize(
+  ("spec", "value", "function"),
+  [
+    (tf.RaggedTensorSpec([None, None], tf.float32), tf.ragged.constant([[1.0, 2.0], [3.0]]), lambda t: t.to_tensor()),
+    (tf.SparseTensorSpec([2, 2], tf.float32), tf.sparse.from_dense([[1.0, 0.0], [0.0, 2.0]]), tf.sparse.to_dense),
+  ],
+)
+def test_an_error_says_how_to_build_composite_tensors_from_tensorflows(spec, value, function):
+  fn, params = gc.convert(tf.function(function, input_signature=[spec], autograph=False))
+  with pytest.raises(gc.InputError, match=r"From a tf.\w+ t, build it as graftax.convert") as caught:
+    fn(params, value)
+  built = str(caught.value).partition("build it as ")[2].removesuffix(".")
+  ours = eval(built, {"graftax": graftax, "t": value})
+  np.testing.assert_array_equal(fn(params, ours)[0], function(value))
+
+
+@pytest.mark.parametrize(
+  ("method", "match"),
+  [
+    (lambda ta, x: ta.write(0, x[:1]).write(1, x).concat(), r"SetItem node '.+' .*\(1,\).*\(5,\).* Pad the elements"),
+    (lambda ta, x: ta.split(x, [2, 3]).read(1), r"TensorListSplit node '.+' .*\[2, 3\] differ.* Use tf.split"),
+  ],
+)
+def test_elements_of_different_shapes_are_an_error_that_names_the_node(method, match):
+  def f(x):
+    return method(tf.TensorArray(tf.float32, 2, infer_shape=False, element_shape=[None]), x)
+
+  x = np.arange(5, dtype=np.float32)
+  fn, params = gc.convert(tf.function(f, autograph=False), x)
+  with pytest.raises((InvalidInputError, StaticInputError), match=match):
+    fn(params, x)
 
 
 def test_ragged_tensors_of_higher_rank_keep_their_splits():

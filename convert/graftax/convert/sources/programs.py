@@ -118,7 +118,9 @@ def _program_from_graph(source: Any, name: str, args: tuple[PyTree, ...], kwargs
       )
     except ParseError as e:
       what = next((hint for start, hint in _OTHER_FILES.items() if _begins_with(source, start)), "")
-      raise ConversionError(f"convert: {name}: {e} Expected a serialized GraphDef. {what}".rstrip()) from e
+      # That the data is damaged would mislead if it is a whole file of another kind.
+      found = f"{what} Expected" if what else f"{e} Expected"
+      raise ConversionError(f"convert: {name}: {found} a serialized GraphDef.") from e
   inputs, outputs = kwargs.get("inputs"), kwargs.get("outputs")
   folder = ModelFolder.of(None, kwargs.get("allow_files_in", ()))
   return program_from_graph_def(

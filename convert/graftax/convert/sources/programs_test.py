@@ -16,9 +16,9 @@ from graftax.ops_jax import UnsupportedOpError
 def test_keras_files_are_told_what_reads_them(tmp_path):
   with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
     archive.writestr("config.json", "{}")
-  with pytest.raises(ConversionError, match=r"zip archive.*keras.models.load_model"):
+  with pytest.raises(ConversionError, match=r"model.keras: It is a zip archive.*keras.models.load_model"):
     convert(tmp_path / "model.keras")
-  with pytest.raises(ConversionError, match=r"HDF5 file.*keras.models.load_model"):
+  with pytest.raises(ConversionError, match=r"GraphDef: It is an HDF5 file.*keras.models.load_model"):
     convert(b"\x89HDF\r\n\x1a\n" + bytes(100))
 
 

@@ -32,6 +32,11 @@ __all__ = [
 
 # In messages, values with a longer `repr` are described by their type.
 _MAX_SHOWN = 80
+# Of an eager tensor t of TensorFlow, the arguments of our class of the same name.
+_FIELDS_IN_TENSORFLOW = {
+  "RaggedTensor": "t.flat_values.numpy(), tuple(s.numpy() for s in t.nested_row_splits)",
+  "SparseTensor": "t.indices.numpy(), t.values.numpy(), t.dense_shape.numpy()",
+}
 
 # NumPy and Python integers are known while tracing, as in TF2JAX, in arrays of up to this many elements.
 _MAX_KNOWN_SIZE = 32
@@ -223,8 +228,19 @@ def _composite_parts(value: object, spec: CompositeTensor, where: str) -> list[t
     kind = type(spec).__name__
     raise InputError(
       f"{where}: got {_short(value)}; expected a graftax.convert.{kind} of {', '.join(map(str, spec.components))}."
+      f"{_how_to_build(kind, value)}"
     )
   return list(zip(value.components, spec.components, spec.component_names, strict=True))
+
+
+def _how_to_build(kind: str, value: object) -> str:
+  if (
+    kind not in _FIELDS_IN_TENSORFLOW
+    or type(value).__name__ != kind
+    or not type(value).__module__.startswith("tensorflow.")
+  ):
+    return ""
+  return f" From a tf.{kind} t, build it as graftax.convert.{kind}({_FIELDS_IN_TENSORFLOW[kind]})."
 
 
 def _short(value: object) -> str:

@@ -74,8 +74,10 @@ _REASONS = tuple(
     (r"(EagerPyFunc|PyFunc|PyFuncStateless)", "it calls a Python function of the process that made the graph; register "
       "a lowering that calls it with jax.pure_callback"),
     (r"EditDistance|SetSize", _ROWS),
+    (r"ComputeAccidentalHits", "the number of hits depends on data, but JAX's shapes are static; call the loss with "
+      "remove_accidental_hits=False"),
     (r"(.*SetOperation|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
-      r"GenerateBoundingBoxProposals|ComputeAccidentalHits)", _SHAPE),
+      r"GenerateBoundingBoxProposals)", _SHAPE),
     (r"(Ref)?(Enter|Exit|Merge|NextIteration|Switch)|_SwitchN|LoopCond", _CONTROL_FLOW),
     (r"TensorArray(?!.*V3).*", _OLD_ARRAYS),
     (r"Sdca.*|KMC2.*|KmeansPlusPlus.*|NearestNeighbors|NegTrain|Skipgram", _TRAINERS),

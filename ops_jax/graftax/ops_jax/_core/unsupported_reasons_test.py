@@ -35,6 +35,7 @@ from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
     ("BoostedTreesPredict", "ydf"),
     ("SimpleMLInferenceOpWithHandle", "ydf"),
     ("IsotonicRegression", "compiler does not have it; .* run_head_with='tensorflow'"),
+    ("ComputeAccidentalHits", "remove_accidental_hits=False"),
     ("SobolSample", "compiler does not have it; register"),
   ],
 )

@@ -191,7 +191,7 @@ def tensor_array_split_v3(
 
   Source op: `tf.raw_ops.TensorArraySplitV3`.
   """
-  pieces = tensor_list_split(value, _ANY_SHAPE, lengths)
+  pieces = tensor_list_split(ctx, value, _ANY_SHAPE, lengths)
   if handle.is_gradient:
     return FlowGradient(pieces.buffer) + flow_in
   return handle.written.note(dataclasses.replace(pieces, element_shape=_flow(ctx, flow_in).element_shape))

@@ -310,7 +310,7 @@ def tensor_list_scatter_into_existing_list(
 
 
 @register("TensorListSplit", ignores=_IGNORES)
-def tensor_list_split(tensor: Array, element_shape: Value, lengths: Static[np.ndarray]) -> TensorList:
+def tensor_list_split(ctx: Context, tensor: Array, element_shape: Value, lengths: Static[np.ndarray]) -> TensorList:
   """Returns the list of consecutive pieces of `[n, ...]`, which must all be of one length.
 
   Source op: `tf.raw_ops.TensorListSplit`.
@@ -319,7 +319,10 @@ def tensor_list_split(tensor: Array, element_shape: Value, lengths: Static[np.nd
   """
   sizes = {int(length) for length in lengths}
   if len(sizes) > 1:
-    raise StaticInputError(f"TensorListSplit: lengths {lengths.tolist()!r} differ; a JAX list has one element shape.")
+    raise StaticInputError(
+      f"{_what(ctx, 'TensorListSplit')}: the lengths {lengths.tolist()!r} differ, but a JAX list has one element "
+      f"shape. Use tf.split, which returns a Python list of tensors, or pad the pieces to one length."
+    )
   size = sizes.pop() if sizes else 0
   return TensorList.of(jnp.reshape(tensor, (len(lengths), size, *tensor.shape[1:])))
 
@@ -421,7 +424,11 @@ def _with_elements_like(tensor_list: TensorList, element: Any, what: str) -> Ten
     is_new = tensor_list.buffer is None or tensor_list.capacity == 0
     return with_element(tensor_list, wanted if is_new else joined(tensor_list.element, wanted))
   except InvalidInputError as e:
-    raise InvalidInputError(f"{what}: elements of a JAX list have one structure: {e}") from e
+    raise InvalidInputError(
+      f"{what}: all elements of a JAX list have one shape and dtype; got {str(e).partition(';')[0]}. Pad the elements "
+      f"to one shape and keep their lengths. Or if their number is fixed, collect them in a Python list in place of a "
+      f"TensorArray, and join them with tf.concat."
+    ) from e
 
 
 def _with_room_at(tensor_list: TensorList, index: Array, what: str) -> TensorList:
