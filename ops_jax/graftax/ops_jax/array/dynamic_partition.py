@@ -64,6 +64,9 @@ def dynamic_stitch(indices: list[Array], data: list[Array], *, budget: Budget = 
     StaticInputError: `indices` depends on traced data.
     InvalidInputError: a shape does not fit, or a position is negative.
     LimitExceededError: the result needs too much memory.
+
+  Differs from TF: of several rows with one position only the last one, which stays, gets a gradient; TensorFlow gives
+  the gradient of the position to each of them.
   """
   if any(isinstance(i, jax.core.Tracer) for i in indices):
     raise StaticInputError(

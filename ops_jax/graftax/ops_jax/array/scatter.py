@@ -105,14 +105,20 @@ def tensor_scatter_sub(tensor: Array, indices: Array, updates: Array, *, bad_ind
 
 @register("TensorScatterMax", ignores=_IGNORES)
 def tensor_scatter_max(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
-  """Returns the maximum of `tensor` and the `updates` at each place; equal values share the derivative evenly."""
+  """Returns the maximum of `tensor` and the `updates` at each place; equal values share the derivative evenly.
+
+  Differs from TF: NaN at a place makes the result NaN; TensorFlow's CPU kernel may drop it, depending on the order.
+  """
   indices = _coordinates("TensorScatterMax", indices, updates, tensor.shape, bad_indices_policy)
   return _scatter_max(jnp.asarray(tensor), jnp.asarray(indices), jnp.asarray(updates))
 
 
 @register("TensorScatterMin", ignores=_IGNORES)
 def tensor_scatter_min(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
-  """Returns the minimum of `tensor` and the `updates` at each place; equal values share the derivative evenly."""
+  """Returns the minimum of `tensor` and the `updates` at each place; equal values share the derivative evenly.
+
+  Differs from TF: NaN at a place makes the result NaN; TensorFlow's CPU kernel may drop it, depending on the order.
+  """
   indices = _coordinates("TensorScatterMin", indices, updates, tensor.shape, bad_indices_policy)
   return _scatter_min(jnp.asarray(tensor), jnp.asarray(indices), jnp.asarray(updates))
 

@@ -51,7 +51,8 @@ def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: boo
 def cumprod(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False) -> Array:
   """Computes the running product along one axis; see `cumsum`. With `exclusive` the first result is 1.
 
-  Differs from TF: where `x` is 0 the gradient is the true derivative; TensorFlow's is 0 there.
+  Differs from TF: where `x` is 0 the gradient is the true derivative; TensorFlow's is 0 there. The gradient for
+  complex numbers is conjugated as for every other op; TensorFlow's is not.
   """
   axis = canonical_axis("Cumprod", axis, x.ndim)
   return keep_known(

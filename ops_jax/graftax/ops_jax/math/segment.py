@@ -74,6 +74,8 @@ def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: StaticSi
 
   TensorFlow starts from the lowest finite number, so minus infinity is never the maximum. Equal maxima share the
   derivative evenly.
+
+  Differs from TF: NaN in a segment makes its result NaN; TensorFlow's CPU kernel may drop it, depending on the order.
   """
   return _segment_max(*_rows("UnsortedSegmentMax", data, segment_ids, num_segments), lowest_finite)
 
@@ -84,6 +86,8 @@ def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: StaticSi
 
   TensorFlow starts from the highest finite number, so infinity is never the minimum. Equal minima share the derivative
   evenly.
+
+  Differs from TF: NaN in a segment makes its result NaN; TensorFlow's CPU kernel may drop it, depending on the order.
   """
   return _segment_min(*_rows("UnsortedSegmentMin", data, segment_ids, num_segments), highest_finite)
 
@@ -147,13 +151,19 @@ def segment_prod(data: Array, segment_ids: Static[np.ndarray]) -> Array:
 
 @register("SegmentMax", ignores=_IGNORES)
 def segment_max(data: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Returns the maxima of each segment's rows; 0 without rows. Equal maxima share the derivative. See `segment_sum`."""
+  """Returns the maxima of each segment's rows; 0 without rows. Equal maxima share the derivative. See `segment_sum`.
+
+  Differs from TF: NaN in a segment makes its result NaN; TensorFlow's CPU kernel may drop it, depending on the order.
+  """
   return sorted_segments("SegmentMax", *_sorted_rows("SegmentMax", data, segment_ids))
 
 
 @register("SegmentMin", ignores=_IGNORES)
 def segment_min(data: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Returns the minima of each segment's rows; 0 without rows. Equal minima share the derivative. See `segment_sum`."""
+  """Returns the minima of each segment's rows; 0 without rows. Equal minima share the derivative. See `segment_sum`.
+
+  Differs from TF: NaN in a segment makes its result NaN; TensorFlow's CPU kernel may drop it, depending on the order.
+  """
   return sorted_segments("SegmentMin", *_sorted_rows("SegmentMin", data, segment_ids))
 
 

@@ -1,9 +1,12 @@
 """Segment reductions against TensorFlow: empty segments, ties, zeros, ids out of range."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from graftax.ops_jax import lowering
 from graftax.ops_jax.math import segment
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 
@@ -76,3 +79,60 @@ def test_infinite_rows_match_tensorflow(kind):
   x = np.array([-np.inf, np.inf, 1.0], np.float32)
   check_raw_op(f"Segment{kind}", [x, np.array([0, 1, 3], np.int32)], vmap=False)
   check_raw_op(f"UnsortedSegment{kind}", [x, np.array([0, 1, 3], np.int32), np.int32(5)], vmap=False)
+
+
+@pytest.mark.parametrize("op", ["SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin"])
+def test_nan_is_dropped_in_tensorflow_alone(op):
+  number = {"num_segments": 1} if op.startswith("Unsorted") else {}
+  data, ids = np.float32([1, np.nan, 3]), np.zeros(3, np.int32)
+  assert raw_tf(op, data=data, segment_ids=ids, **number) == 3
+  assert np.isnan(lowering(op).function(data, ids, *number.values()))
+
+
+@pytest.mark.parametrize("op", ["TensorScatterMax", "TensorScatterMin"])
+def test_nan_is_dropped_in_tensorflows_scatter_alone(op):
+  tensor, indices, updates = np.float32([2]), np.zeros((2, 1), np.int32), np.float32([np.nan, 2])
+  assert raw_tf(op, tensor=tensor, indices=indices, updates=updates) == 2
+  assert np.isnan(lowering(op).function(tensor, indices, updates))
+
+
+def test_nan_is_dropped_in_tensorflows_pooling_and_moved_in_its_top_k_alone():
+  rows = np.float32([3, 1, np.nan])
+  window = {"ksize": (1, 1, 3, 1), "strides": (1, 1, 1, 1), "padding": "VALID"}
+  assert (
+    raw_tf(
+      "MaxPool", input=rows.reshape(1, 1, 3, 1), **{k: v if k == "padding" else list(v) for k, v in window.items()}
+    )
+    == 3
+  )
+  assert np.isnan(lowering("MaxPool").function(rows.reshape(1, 1, 3, 1), **window))
+  assert raw_tf("TopKV2", input=np.float32([3, 1, np.nan, 3]), k=4)[0][0] == 3
+  assert np.isnan(lowering("TopKV2").function(np.float32([3, 1, np.nan, 3]), np.int32(4))[0][0])
+
+
+def raw_tf(op, **arguments):
+  return getattr(tf.raw_ops, op)(**arguments)
+
+
+def test_gradients_that_differ_from_tensorflows():
+  x = tf.constant([1.0, 2.0, 3.0])
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = tf.reduce_sum(tf.dynamic_stitch([[0, 1], [1]], [x[:2], x[2:]]) * [1.0, 2.0])
+  np.testing.assert_array_equal(tape.gradient(y, x), [1, 2, 2])
+  stitch = lowering("DynamicStitch").function
+  ours = jax.grad(lambda a: (stitch([np.array([0, 1]), np.array([1])], [a[:2], a[2:]]) * np.float32([1, 2])).sum())
+  np.testing.assert_array_equal(ours(jnp.float32([1, 2, 3])), [1, 0, 2])
+
+  z, c = np.complex64([1 + 1j, 2 - 1j, 0.5 + 1j]), np.complex64([1, 1j, 2])
+  with tf.GradientTape() as tape:
+    v = tf.constant(z)
+    tape.watch(v)
+    y = tf.math.cumprod(v)
+  theirs = tape.gradient(y, v, output_gradients=tf.constant(c))
+  products = np.cumprod(z) * c
+  np.testing.assert_allclose(theirs, products[::-1].cumsum()[::-1] / z, rtol=1e-5)
+  # The rule for complex numbers: the derivatives are conjugated, the incoming gradient is not.
+  conjugated = (np.conj(np.cumprod(z)) * c)[::-1].cumsum()[::-1] / np.conj(z)
+  ours = np.conj(jax.vjp(lambda a: lowering("Cumprod").function(a, np.int32(0)), z)[1](np.conj(c))[0])
+  np.testing.assert_allclose(ours, conjugated, rtol=1e-5)

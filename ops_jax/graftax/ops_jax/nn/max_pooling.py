@@ -167,6 +167,8 @@ def max_pool(
 
   Returns:
     Same rank and dtype. Among equal maxima the first (row by row) gets the gradient, as in TensorFlow on CPU.
+
+  Differs from TF: NaN in a window makes its maximum NaN; TensorFlow's CPU kernel may drop it.
   """
   _check_layout("MaxPool", data_format)
   return _max_pool(input, full_window("MaxPool", jnp.shape(input), explicit_paddings=explicit_paddings, **attrs))
