@@ -74,8 +74,9 @@ def _restored(kind: type[UnsupportedPrimitiveError], found: object, args: tuple[
 
 def _advice(primitives: set[str]) -> str:
   if primitives <= _CALLBACKS:
-    return "Remove them: no graph of TensorFlow calls back to Python."
-  return "Replace them, or use lowering='stablehlo'. A lower gradient_order leaves derivatives out."
+    return "Remove them: graftax writes no callbacks to Python."
+  advice = "Replace them, or use lowering='stablehlo'. A lower gradient_order leaves derivatives out."
+  return advice if primitives.isdisjoint(_CALLBACKS) else f"{advice} No lowering has callbacks to Python: remove them."
 
 
 def _row(primitive: str, reason: str, lines: tuple[str, ...]) -> str:

@@ -138,6 +138,7 @@ def flat_function(
     tuple(parameters),
     tuple(Result(result, ref, spec.dtype) for result, ref, spec in named),
     body.nodes,
+    body.effects,
     is_stateful=True,
   )
 

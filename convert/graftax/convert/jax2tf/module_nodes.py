@@ -35,12 +35,14 @@ class FunctionBody:
     results: the tensors.
     specs: their shapes and dtypes.
     functions: the functions that the nodes call, by name.
+    effects: names of nodes that run even if no result needs them.
   """
 
   nodes: tuple[Node, ...]
   results: tuple[TensorRef, ...]
   specs: tuple[TensorSpec, ...]
   functions: Mapping[str, Function] = dataclasses.field(default_factory=dict)
+  effects: tuple[str, ...] = ()
 
 
 def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str = "XlaCallModule") -> FunctionBody:

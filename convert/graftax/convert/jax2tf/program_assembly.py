@@ -69,7 +69,10 @@ class ProgramAssembly:
       body = identities(prevent_gradient(body, NO_GRADIENT))
     positions = _leaf_positions(self.results)
     body = FunctionBody(
-      (*reads, *body.nodes), tuple(body.results[i] for i in positions), tuple(body.specs[i] for i in positions)
+      (*reads, *body.nodes),
+      tuple(body.results[i] for i in positions),
+      tuple(body.specs[i] for i in positions),
+      effects=body.effects,
     )
     return flat_function(name, self._parameters, body, [self.traced.output_names[i] for i in positions]), found
 

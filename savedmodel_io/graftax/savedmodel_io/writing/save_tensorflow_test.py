@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from graftax.savedmodel_io import JaxFunction, load, save
 
@@ -293,17 +294,24 @@ def test_a_large_constant_is_stored_once_and_tensorflow_differentiates_twice(tmp
 _SIZES = [("n", "n"), ("n", "2*n + 1"), ("2*n + 1", "n + 2")]
 
 
+@pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("sizes", _SIZES, ids=", ".join)
 @pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
-def test_sizes_that_do_not_fit_the_symbolic_shapes_are_refused(tmp_path, lowering, sizes, jit_compile):
+def test_sizes_that_do_not_fit_the_symbolic_shapes_are_refused(tmp_path, lowering, sizes, jit_compile, is_open):
   def function(x, y):
     return x.sum() / x.shape[0], y * 2
 
   args = tuple(np.ones(100, np.float32) for _ in sizes)
   specs = jax.export.symbolic_args_specs(args, sizes, constraints=["n >= 2", "mod(n, 2) == 0"])
   save(tmp_path / "m", (function, *specs), lowering=lowering)
-  loaded = tf.function(tf.saved_model.load(str(tmp_path / "m")).__call__, jit_compile=jit_compile)
+  # While shapes are inferred, and when the function runs.
+  signature = [tf.TensorSpec([None], tf.float32)] * 2 if is_open else None
+  call = tf.saved_model.load(str(tmp_path / "m")).__call__
+  loaded = tf.function(call, input_signature=signature, jit_compile=jit_compile)
+  refused = pytest.raises(
+    (tf.errors.InvalidArgumentError, ValueError), match="expected" if lowering == "tf_ops" else "(?i)shape"
+  )
   for n in range(6):
     first, second = (eval(size, {"n": n}) for size in sizes)
     x, y = np.ones(first, np.float32), np.arange(second, dtype=np.float32)
@@ -311,10 +319,10 @@ def test_sizes_that_do_not_fit_the_symbolic_shapes_are_refused(tmp_path, lowerin
       for got, want in zip(loaded(x, y), function(x, y), strict=True):
         np.testing.assert_allclose(got, want)
       for wrong in (y[1:], np.append(y, 1.0)):
-        with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        with refused:
           loaded(x, wrong.astype(np.float32))
     else:
-      with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+      with refused:
         loaded(x, y)
 
 
@@ -330,3 +338,26 @@ def test_the_message_of_plain_ops_names_the_size_and_what_was_expected(tmp_path)
   message = r"expected y\.shape\[0\] == n; found\] \[3\] \[, n is\] \[1\]"
   with pytest.raises(tf.errors.InvalidArgumentError, match=message):
     open_sizes(*args)
+
+
+@pytest.mark.parametrize("function", [lambda x, y: np.float32(3), lambda x, y: (), lambda x, y: y * 2])
+def test_sizes_are_checked_though_no_result_needs_them(tmp_path, function):
+  specs = jax.export.symbolic_args_specs((np.ones(6, np.float32),) * 2, ("n", "n"))
+  save(tmp_path / "m", (function, *specs), lowering="tf_ops")
+  loaded = tf.saved_model.load(str(tmp_path / "m"))
+  call = tf.function(loaded.__call__, input_signature=[tf.TensorSpec([None], tf.float32)] * 2)
+  call(np.ones(3, np.float32), np.ones(3, np.float32))
+  with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected y\.shape\[0\] == n"):
+    call(np.ones(2, np.float32), np.ones(3, np.float32))
+
+
+def test_plain_ops_of_open_sizes_are_inlined_when_a_signature_is_frozen(tmp_path):
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 3"), np.float32)
+  save(tmp_path / "m", (lambda params, x: jnp.tanh(x @ params["w"]), spec), {"w": np.eye(3)}, lowering="tf_ops")
+  loaded = tf.saved_model.load(str(tmp_path / "m"))
+  ops = {
+    node.op
+    for node in convert_variables_to_constants_v2(loaded.signatures["serving_default"]).graph.as_graph_def().node
+  }
+  assert {"MatMul", "Tanh", "Assert"} <= ops
+  assert not any("PartitionedCall" in op for op in ops)

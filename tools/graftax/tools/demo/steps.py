@@ -21,7 +21,7 @@ from rich.console import Console
 
 from graftax import savedmodel_io
 from graftax.convert import AnnotatedFunction, split_trainable
-from graftax.tools.demo import view as view
+from graftax.tools.demo import view
 from graftax.tools.examples.digits import Digits, load_digits, model_path
 from graftax.tools.inspection.model_report import report_model
 from graftax.tools.pytrees import Leaf, PyTree

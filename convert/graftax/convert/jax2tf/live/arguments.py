@@ -62,8 +62,9 @@ def argument_spec(tf: TensorFlow, leaf: object) -> ArgumentSpec:
   if isinstance(leaf, tf.Tensor | tf.Variable):
     if leaf.shape.rank is None:
       raise ValueError(
-        f"Cannot iterate over a shape with unknown rank. Argument {leaf}: expected a number of dimensions, as of "
-        "tf.TensorSpec([None, 3]). Use tf.ensure_shape, or an input_signature that tells it."
+        f"jax2tf.convert: argument {leaf} has an unknown rank; expected a number of dimensions, as of "
+        "tf.TensorSpec([None, 3]). Use tf.ensure_shape, or an input_signature that tells it. (jax.experimental.jax2tf: "
+        "Cannot iterate over a shape with unknown rank.)"
       )
     # Dimensions of TensorFlow 1 are objects.
     return ArgumentSpec(tuple(getattr(dim, "value", dim) for dim in leaf.shape), jax_dtype(leaf.dtype))

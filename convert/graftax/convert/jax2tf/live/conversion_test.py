@@ -47,7 +47,7 @@ def test_numbers_of_python_are_results(number, lowering):
 
 def test_a_tensor_of_unknown_rank_is_named_with_what_would_work():
   converted = tf.function(jax2tf.convert(jnp.sin), autograph=False)
-  with pytest.raises(ValueError, match="unknown rank. Argument .*: expected a number of dimensions"):
+  with pytest.raises(ValueError, match="argument .* has an unknown rank; expected a number of dimensions"):
     converted.get_concrete_function(tf.TensorSpec(None))
 
 

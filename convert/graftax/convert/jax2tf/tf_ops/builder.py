@@ -85,6 +85,7 @@ class Builder:
     scope: the first part of the names of new nodes.
     is_in_loop: whether the function is the body of a loop, or called in one.
     prefix: the beginning of the names of new nodes, before the scope.
+    effects: names of nodes that run even if no result needs them.
   """
 
   def __init__(self, library: Library, symbols: Mapping[str, Tensor] | None = None):
@@ -94,6 +95,7 @@ class Builder:
     self.scope = "arguments"
     self.is_in_loop = False
     self.prefix = ""
+    self.effects: list[str] = []
     self._names: dict[str, int] = {}
     self._constants: dict[Any, TensorRef] = {}
     self._constant_nodes: set[str] = set()
@@ -235,7 +237,7 @@ class Builder:
     self._sizes.clear()
 
   def after(self, nodes: Sequence[str], tensor: Tensor) -> Tensor:
-    """Returns a tensor that is there only after some nodes have run."""
+    """Returns a tensor that waits for nodes, by their names."""
     if tensor.ref is None:
       return tensor
     name = self._name("Identity")

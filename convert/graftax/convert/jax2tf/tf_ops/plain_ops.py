@@ -48,9 +48,14 @@ def plain_ops(
     raise b.library.refusals.error(traced.name)
   refs = tuple(b.ref(result) for result in results)
   wanted = Function(
-    "body", (), tuple(Result("", ref, r.spec.dtype) for r, ref in zip(results, refs, strict=True)), tuple(b.nodes)
+    "body",
+    (),
+    tuple(Result("", ref, r.spec.dtype) for r, ref in zip(results, refs, strict=True)),
+    tuple(b.nodes),
+    tuple(b.effects),
   )
-  return FunctionBody(prune(wanted).nodes, refs, tuple(result.spec for result in results), b.library.functions)
+  specs = tuple(result.spec for result in results)
+  return FunctionBody(prune(wanted).nodes, refs, specs, b.library.functions, wanted.control_results)
 
 
 def _nodes(traced: TracedFunction, operands: Sequence[TensorRef], library: Library) -> tuple[Builder, list[Tensor]]:

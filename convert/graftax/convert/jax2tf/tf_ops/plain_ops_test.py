@@ -44,7 +44,7 @@ _PARAMS = {"w": np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)}
 
 
 def test_callbacks_are_to_be_removed():
-  with pytest.raises(UnsupportedPrimitiveError, match="Remove them: no graph of TensorFlow calls back to Python"):
+  with pytest.raises(UnsupportedPrimitiveError, match="Remove them: graftax writes no callbacks to Python"):
     _program(lambda x: jax.pure_callback(np.sin, x, x), np.float32(1))
 
 

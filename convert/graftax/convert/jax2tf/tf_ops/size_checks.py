@@ -20,7 +20,7 @@ _WORDS = {"==": " is ", ">=": " at least ", "<=": " at most ", "+": " plus ", "-
 def check_sizes(
   b: Builder, function: str, tensors: Sequence[Tensor], names: Sequence[str], sources: Mapping[str, SizeSource]
 ) -> list[Tensor]:
-  """Returns the arguments, which are there only after nodes have checked their sizes.
+  """Returns the arguments, which wait for nodes that check their sizes.
 
   The sizes in `b.symbols` are replaced in the same way. As with StableHLO, JAX's assumptions are checked: that a size
   is at least 1, that equal dimensions have equal sizes, and the constraints of the scope.
@@ -41,6 +41,7 @@ def check_sizes(
   b.scope = "arguments"
   if not checks:
     return list(tensors)
+  b.effects += checks
   b.symbols = {name: b.after(checks, size) for name, size in b.symbols.items()}
   b.forget_sizes()
   return [
@@ -59,7 +60,7 @@ def _check(b: Builder, function: str, tensors: Sequence[Tensor], check: SizeChec
   """Adds the nodes of one check, and returns the names of those that fail."""
   # Shape inference and XLA name only the node that fails.
   words = re.sub("[=<>]=|[-+*]", lambda sign: _WORDS[sign[0]], check.text)
-  b.scope = "expected_" + re.sub(r"\W+", "_", words)
+  b.scope = "expected_" + re.sub("[^A-Za-z0-9_]+", "_", words)
   right = b.size_expression(check.right, check.text)
   if check.axis is not None:
     position, axis = check.axis

@@ -3,6 +3,8 @@
 import ast
 import collections
 import dataclasses
+import keyword
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,9 +22,9 @@ class SizeSource:
   Attributes:
     position: the argument.
     axis: its axis.
-    factor: how many times the size of the dimension the size of this axis is.
-    offset: what is added to it.
-    others: other names, which are read before, and how many times they are added.
+    factor: the coefficient of the dimension in the size of this axis.
+    offset: the constant in it.
+    others: other names in it, which are read before, with their coefficients.
   """
 
   position: int
@@ -98,13 +100,13 @@ def size_checks(
       yield SizeCheck(None, "Equal", expression(dim), text, (position, axis))
   scopes = [dim.scope for _, dim in _symbolic(shapes)]
   for text in constraints(scopes[0]) if scopes else ():
-    match ast.parse(text.replace("^", "**"), mode="eval").body:
+    match expression(text):
       case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
         yield SizeCheck(left, _COMPARISONS[type(op)], right, text)
 
 
 def constraints(scope: jax.export.SymbolicScope) -> list[str]:
-  """Returns the constraints of a scope, such as "a >= 4"; JAX tells them in no other way than as text."""
+  """Returns the constraints of a scope, such as "a >= 4", from its text: JAX has no function that returns them."""
   _, found, lines = str(scope).partition("with constraints:\n")
   return [line.strip() for line in lines.splitlines()] if found else []
 
@@ -112,11 +114,17 @@ def constraints(scope: jax.export.SymbolicScope) -> list[str]:
 def expression(dim: object) -> ast.expr:
   """Returns a symbolic dimension as a Python expression of names, integers, operators, `floordiv`, `mod` and so on.
 
-  The text of a dimension is the language that `jax.export.symbolic_shape` reads.
+  The text of a dimension is the language that `jax.export.symbolic_shape` reads, in which keywords of Python are names.
   """
-  return ast.parse(str(dim).replace("^", "**"), mode="eval").body
+  text = _WORD.sub(lambda word: _KEYWORD + word[0] if keyword.iskeyword(word[0]) else word[0], str(dim))
+  tree = ast.parse(text.replace("^", "**"), mode="eval").body
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Name):
+      node.id = node.id.removeprefix(_KEYWORD)
+  return tree
 
 
+_WORD, _KEYWORD = re.compile(r"[^\W\d]\w*"), "_keyword_"
 _COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "Equal", ast.GtE: "GreaterEqual", ast.LtE: "LessEqual"}
 
 
@@ -138,8 +146,10 @@ def _linear(tree: ast.expr) -> dict[str, int] | None:
       return _sum(_linear(operand), -1, {})
     case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
       return _sum(_linear(right), 1 if isinstance(op, ast.Add) else -1, _linear(left))
-    case ast.BinOp(left=ast.Constant(value=int(factor)), op=ast.Mult(), right=tree):
-      return _sum(_linear(tree), factor, {})
+    case ast.BinOp(left=left, op=ast.Mult(), right=right):
+      factor = _linear(left)
+      if factor is not None and factor.keys() <= {""}:
+        return _sum(_linear(right), factor.get("", 0), {})
   return None
 
 

@@ -6,7 +6,7 @@ import re
 __all__ = ["MARK", "MAX_INLINE", "dims_marked", "marked", "width"]
 
 MARK = "§"
-"""Stands before, within and after a placeholder: `marked("value", 3)` is the fourth value."""
+"""Separates the parts of a placeholder: `marked("value", 3)`, the fourth value, is "§value§3"."""
 MAX_INLINE = 60
 """The greatest width of an expression that is written where it is read."""
 # Values that a function defines. Their marks hold numbers, which are not what is written.

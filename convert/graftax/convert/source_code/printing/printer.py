@@ -21,7 +21,7 @@ class Printer:
   """Prints the functions of one program."""
 
   def __init__(self, speller: Speller, resolve: Callable[[object], Printed]) -> None:
-    """Takes what chooses expressions, and returns the function that is written for a `WrittenFunction` or a `Rule`."""
+    """Args: `resolve` returns the function that is written for a `WrittenFunction` or a `Rule`."""
     self._rules = WritingRules(speller, {**CONTROL_FLOW, **CALLS}, resolve)
 
   def function(

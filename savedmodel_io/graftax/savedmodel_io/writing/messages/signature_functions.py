@@ -92,15 +92,18 @@ def signature_function(name: str, program: Program, function_name: str) -> Signa
   index = {key: i for i, key in enumerate(flat_outputs)}
   result_names = _node_names(sorted(flat_outputs), "result", taken)
   # TF.js reads only the first output of a node as a result, so there is one node for each result.
+  # TensorFlow inlines a call with effects only if results wait for it.
+  effects = (_CALL_NAME,) if inner.control_results else ()
   copies = [
-    Node(name, "Identity", (TensorRef(_CALL_NAME, index[key]),), attrs={"T": flat_outputs[key].dtype})
+    Node(name, "Identity", (TensorRef(_CALL_NAME, index[key]),), effects, {"T": flat_outputs[key].dtype})
     for key, name in result_names.items()
   ]
   results = [
     Result(f"output_{i}", TensorRef(copy.name), flat_outputs[key].dtype)
     for i, (copy, key) in enumerate(zip(copies, sorted(flat_outputs), strict=True))
   ]
-  function = Function(function_name, (*parameters, *captures), tuple(results), (call, *copies), is_stateful=True)
+  nodes = (call, *copies)
+  function = Function(function_name, (*parameters, *captures), tuple(results), nodes, effects, is_stateful=True)
   return SignatureFunction(
     name, function, program, {key: flat_inputs[key] for key in ordered}, dict(sorted(flat_outputs.items())), defaults
   )

@@ -119,7 +119,9 @@ def _indexed_axes(x: Tensor, lengths: Mapping[int, Dim], numbers: Any) -> tuple[
   """
   batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
   given = [*batch_dims, *(int(axis) for axis in numbers.scatter_dims_to_operand_dims)]
-  short = [axis for axis, length in lengths.items() if axis not in given and not same_shape([length], [x.shape[axis]])]
+  # Those that are no axes of windows have one position, 0.
+  whole = [axis for axis, length in lengths.items() if same_shape([length], [x.shape[axis]])]
+  short = [axis for axis in range(x.rank) if axis not in (*given, *whole)]
   if not given and not short:
     if not x.rank:
       raise Unsupported("an update of a scalar")

@@ -146,6 +146,19 @@ def test_scatters_over_the_whole_array():
   check_plain_ops(function, _X, polymorphic_shapes=["b, ..."])
 
 
+@pytest.mark.parametrize("inserted", [(0,), (1,), (0, 1)])
+def test_scatters_to_the_first_position_of_axes(inserted):
+  windows = [axis for axis in range(2) if axis not in inserted]
+
+  def function(x):
+    numbers = lax.ScatterDimensionNumbers(tuple(range(len(windows))), inserted, ())
+    updates = jnp.ones([x.shape[axis] for axis in windows], x.dtype)
+    return lax.scatter_add(x, jnp.zeros((0,), jnp.int32), updates, numbers)
+
+  check_plain_ops(function, _X[0])
+  check_plain_ops(function, _X[0, :1, :1])
+
+
 def test_scattered_nan_stays():
   x = np.array([1.0, np.nan, 3.0, 4.0], np.float32)
   at, updates = np.array([0, 0, 2, 1]), np.array([np.nan, 1, 9, 2], np.float32)
