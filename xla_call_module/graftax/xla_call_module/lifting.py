@@ -37,6 +37,7 @@ from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import old_lapack, templates
 from graftax.xla_call_module.patterns.largest import with_largest
 from graftax.xla_call_module.patterns.manual_calls import with_manual_computations
+from graftax.xla_call_module.patterns.masked_infinity import with_masked_infinities
 from graftax.xla_call_module.patterns.platform_cases import for_platform
 from graftax.xla_call_module.patterns.renaming import without_scalar_constraints
 from graftax.xla_call_module.patterns.softmax import with_softmax
@@ -66,7 +67,8 @@ class Lifted:
     modern = with_manual_computations(old_lapack.modernized(with_several_results(module.ir)))
     if PER_DEVICE in found.names:
       modern = without_scalar_constraints(modern)
-    self._ir = with_largest(with_softmax(templates.recover(modern, found), found), found)
+    recovered = with_softmax(templates.recover(modern, found), found)
+    self._ir = with_masked_infinities(with_largest(recovered, found), found)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)
