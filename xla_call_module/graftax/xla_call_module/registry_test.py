@@ -25,15 +25,16 @@ def _defined_attributes() -> dict[str, set[str]]:
   return found
 
 
-# What lifting makes of a sort and a slice and of code such as a softmax, and a name that old StableHLO has and the
+# What lifting makes of a select, of a sort and a slice and of code such as a softmax, and a name that old StableHLO has and the
 # bindings do not.
-_WITHOUT_DEFINITION = {"graftax.shifted", "graftax.top_k", "stablehlo.func.call"}
+_WITHOUT_DEFINITION = {"graftax.select_infinite", "graftax.shifted", "graftax.top_k", "stablehlo.func.call"}
 # Ops that the bindings of JAX 0.10.2 have first.
 _NEW_OPS = {"chlo.mulhi", "mhlo.mulhi"}
 # Attributes that lowerings know: since JAX 0.10.2 or 0.12, and of an op of ours.
 _NEW_ATTRIBUTES = {
   "chlo.scan": {"scan_dim_size"},
   "chlo.top_k": {"is_stable"},
+  "graftax.select_infinite": {"infinity", "on_true"},
   "graftax.top_k": {"k"},
   "mhlo.topk": {"is_stable"},
 }
