@@ -152,7 +152,8 @@ def test_functions_of_mhlo_and_their_derivatives_are_those_of_numpy(name):
     return %2 : tensor<3xf32> }}""")
   lifted, exact = lift(module), x.astype(np.float64)
   np.testing.assert_allclose(lifted(x)[0], function(exact), rtol=1e-6)
-  np.testing.assert_allclose(lifted(x)[0], embed(module)(x)[0], rtol=1e-6)
+  if jax.__version_info__ >= (0, 12) or name in ("erf", "tan"):  # XLA before does not compile the others
+    np.testing.assert_allclose(lifted(x)[0], embed(module)(x)[0], rtol=1e-6)
   np.testing.assert_allclose(jax.grad(lambda x: lifted(x)[0].sum())(x), derivative(exact), rtol=2e-6)
 
 
