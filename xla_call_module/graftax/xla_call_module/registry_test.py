@@ -25,8 +25,8 @@ def _defined_attributes() -> dict[str, set[str]]:
   return found
 
 
-# What lifting makes of a select, of a sort and a slice and of code such as a softmax, and a name that old StableHLO has and the
-# bindings do not.
+# What lifting makes of a select, of a sort and a slice and of code such as a softmax, and a name that old StableHLO
+# has and the bindings do not.
 _WITHOUT_DEFINITION = {"graftax.select_infinite", "graftax.shifted", "graftax.top_k", "stablehlo.func.call"}
 # Ops that the bindings of JAX 0.10.2 have first.
 _NEW_OPS = {"chlo.mulhi", "mhlo.mulhi"}
