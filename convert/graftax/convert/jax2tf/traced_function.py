@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
   from graftax.xla_call_module.exporting import CallModule, Target
 
-__all__ = ["PLATFORMS", "TracedFunction", "array_spec", "as_keys", "trace", "trace_flat"]
+__all__ = ["PLATFORMS", "TracedFunction", "array_spec", "as_keys", "trace", "trace_flat", "without_extended_dtype"]
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 """The platforms that a module can be exported for."""
@@ -204,7 +204,7 @@ def trace(
     called_args, called_kwargs = jax.tree.unflatten(in_tree, wrapped)
     result = function(*called_args, **called_kwargs)
     result_tree = jax.tree.map(lambda _: 0, result)
-    return [_without_extended_dtype(leaf) for leaf in jax.tree.leaves(result)]
+    return [without_extended_dtype(leaf) for leaf in jax.tree.leaves(result)]
 
   variables = CapturedVariables()
   inputs = [_physical(spec) for spec in specs]
@@ -357,7 +357,8 @@ def as_keys(operand: Leaf, dtype: DTypeLike) -> Leaf:
   return jax.random.wrap_key_data(operand, impl=impls[0])
 
 
-def _without_extended_dtype(result: Leaf) -> Leaf:
+def without_extended_dtype(result: Leaf) -> Leaf:
+  """Returns random keys as their data, and float0 as bool; other arrays are returned unchanged."""
   dtype = getattr(result, "dtype", None)
   if dtype == jax.dtypes.float0:
     return jnp.zeros(result.shape, bool)

@@ -14,7 +14,7 @@ from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.missing_ops import missing_ops
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
-from graftax.convert.jax2tf.tf_ops.symbols import expression
+from graftax.convert.jax2tf.tf_ops.symbols import MAX_SIZE, expression
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor, partial_shape
 from graftax.graphdef_ir import (
   AttrValue,
@@ -221,28 +221,26 @@ class Builder:
       return self.constant(dim, np.int32)
     text = str(dim)
     if text not in self._sizes:
-      self._sizes[text] = self._evaluate(expression(dim), text)
+      self._sizes[text] = self.size_expression(expression(dim), text)
     return self._sizes[text]
-
-  def size_expression(self, tree: ast.expr, text: str) -> Tensor:
-    """Returns an expression of symbolic dimensions as an int32 scalar; `text` is for the message.
-
-    Raises:
-      Unsupported: the arguments do not tell a size in it.
-    """
-    return self._evaluate(tree, text)
 
   def forget_sizes(self) -> None:
     """Computes sizes again where they are needed, after `symbols` changed."""
     self._sizes.clear()
 
-  def after(self, nodes: Sequence[str], tensor: Tensor) -> Tensor:
-    """Returns a tensor that waits for nodes, by their names."""
+  def after_all(self, nodes: Sequence[str]) -> str:
+    """Returns the name of a node without results that waits for other ones, by their names."""
+    name = self._name("NoOp")
+    self.nodes.append(Node(name, "NoOp", control_inputs=tuple(nodes)))
+    return name
+
+  def after(self, node: str, tensor: Tensor) -> Tensor:
+    """Returns a tensor that waits for a node, by its name."""
     if tensor.ref is None:
       return tensor
     name = self._name("Identity")
     attrs: dict[str, AttrValue] = {"T": self._written_dtype(tensor)}
-    self.nodes.append(Node(name, "Identity", (tensor.ref,), tuple(nodes), attrs))
+    self.nodes.append(Node(name, "Identity", (tensor.ref,), (node,), attrs))
     return dataclasses.replace(tensor, ref=TensorRef(name))
 
   def shape(self, shape: Shape) -> Tensor:
@@ -309,10 +307,15 @@ class Builder:
     self._names[base] = number + 1
     return f"{base}_{number}" if number else base
 
-  def _evaluate(self, node: ast.expr, text: str) -> Tensor:
-    evaluate = functools.partial(self._evaluate, text=text)
-    match node:
-      case ast.Constant(value=int(value)):
+  def size_expression(self, tree: ast.expr, text: str) -> Tensor:
+    """Returns an expression of symbolic dimensions as an int32 scalar; `text` is for the message.
+
+    Raises:
+      Unsupported: the arguments do not tell a size in it, or it has numbers beyond those of sizes.
+    """
+    evaluate = functools.partial(self.size_expression, text=text)
+    match tree:
+      case ast.Constant(value=int(value)) if abs(value) <= MAX_SIZE:
         return self.constant(value, np.int32)
       case ast.Name(id=name):
         if name in self.symbols:
@@ -320,7 +323,7 @@ class Builder:
         raise Unsupported(f"the size of the symbolic dimension {text} cannot be read from the shapes of the arguments")
       case ast.UnaryOp(op=ast.USub(), operand=operand):
         return self._scalar("Sub", self.constant(0, np.int32), evaluate(operand))
-      case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))):
+      case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if power <= _MAX_POWER:
         return functools.reduce(functools.partial(self._scalar, "Mul"), [evaluate(left)] * power)
       case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
         return self._scalar(_OPERATORS[type(op)], evaluate(left), evaluate(right))
@@ -343,6 +346,8 @@ class Builder:
     return quotient if op == "FloorDiv" else self.op("Sub", x, self.op("Mul", quotient, y, shape=()), shape=())
 
 
+# A higher power of a size other than 1 is no size.
+_MAX_POWER = MAX_SIZE.bit_length()
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "AddV2", ast.Sub: "Sub", ast.Mult: "Mul"}
 _CALLS = {"floordiv": "FloorDiv", "mod": "FloorMod", "max": "Maximum", "min": "Minimum"}
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {

@@ -7,7 +7,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from graftax.convert.jax2tf.tf_ops import registry
 from graftax.convert.jax2tf.tf_ops.tensors import physical_spec
-from graftax.convert.jax2tf.traced_function import as_keys
+from graftax.convert.jax2tf.traced_function import as_keys, without_extended_dtype
 from graftax.convert.jaxprs import nested_equations
 from graftax.convert.pytrees import Leaf
 from graftax.ops_jax import Array
@@ -29,13 +29,13 @@ def lifted(equation: JaxprEqn) -> ClosedJaxpr | None:
   # Any: the type that JAX declares for `aval` has no dtype.
   variables: list[Any] = list(equation.invars)
   dtypes = [variable.aval.dtype for variable in variables]
-  specs = [physical_spec(variable.aval) for variable in equation.invars]
+  specs = [physical_spec(variable.aval) for variable in variables]
 
   def computed(*operands: Array) -> list[Leaf]:
     given = [as_keys(operand, dtype) for operand, dtype in zip(operands, dtypes, strict=True)]
     found = equation.primitive.bind(*given, **equation.params)
     results = found if equation.primitive.multiple_results else [found]
-    return [_data(result) for result in results]
+    return [without_extended_dtype(result) for result in results]
 
   # TensorFlow runs plain ops on any platform.
   unchecked = [jax.export.DisabledSafetyCheck.platform()]
@@ -46,7 +46,3 @@ def lifted(equation: JaxprEqn) -> ClosedJaxpr | None:
     return None
   primitives = {inner.primitive.name for inner, _ in nested_equations(program.jaxpr)}
   return program if all(registry.find(name) is not None for name in primitives) else None
-
-
-def _data(result: Array) -> Array:
-  return jax.random.key_data(result) if jax.numpy.issubdtype(result.dtype, jax.dtypes.prng_key) else result

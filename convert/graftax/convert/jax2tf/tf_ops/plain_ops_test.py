@@ -118,7 +118,7 @@ def _(axis_size, in_batched, x):
 
 
 def _root(x):
-  """Returns a square root by `lax.custom_root`, whose solver JAX keeps as a primitive of its own."""
+  """Returns a square root. JAX calls the solver of `lax.custom_root` by a primitive that has no rule."""
   return lax.custom_root(
     lambda y: y**2 - x,
     x,
@@ -155,6 +155,25 @@ def test_derivatives_of_primitives_without_a_rule():
 
   fn, params = convert_program(_program(jax.grad(loss), np.float32(2)))
   np.testing.assert_allclose(fn(params, np.float32(2))[0], 1.5 * np.sqrt(2), rtol=1e-5)
+
+
+def _num_edges(num_sizes):
+  scope = jax.export.SymbolicScope()
+  shapes = [jax.export.symbolic_shape(f"n{i}", scope=scope) for i in range(num_sizes)]
+  args = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
+  program = _program(lambda *xs: sum(x.sum() for x in xs), *args, gradient_order=0)
+  return sum(len(node.inputs) + len(node.control_inputs) for node in program.function.nodes)
+
+
+def test_checks_of_sizes_grow_with_their_number():
+  assert _num_edges(80) < 2.1 * _num_edges(40)
+
+
+@pytest.mark.parametrize("size", ["n", "5000000000*n", "n + 5000000000", "n^1000"])
+def test_numbers_that_are_no_sizes_end_no_conversion(size):
+  shape = jax.export.symbolic_shape(f"m, {size}", constraints=["m <= 5000000000"])
+  fn, params = convert_program(_program(lambda x: x * 2, jax.ShapeDtypeStruct(shape, np.float32)))
+  np.testing.assert_array_equal(fn(params, np.ones((3, 2), np.float32))[0], np.full((3, 2), 2))
 
 
 def test_an_operation_of_a_function_of_jax_itself_has_no_line():

@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
-from graftax.convert.jax2tf.tf_ops.symbols import SizeCheck, SizeSource, size_checks
+from graftax.convert.jax2tf.tf_ops.symbols import SizeCheck, SizeSource, names_in, size_checks
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
@@ -32,7 +32,7 @@ def check_sizes(
     names: their names.
     sources: where the sizes of symbolic dimensions are read.
   """
-  checks = []
+  checks: list[str] = []
   for check in size_checks([tensor.shape for tensor in tensors], names, sources):
     try:
       checks += _check(b, function, tensors, check)
@@ -41,12 +41,12 @@ def check_sizes(
   b.scope = "arguments"
   if not checks:
     return list(tensors)
-  b.effects += checks
-  b.symbols = {name: b.after(checks, size) for name, size in b.symbols.items()}
+  # One node that waits for all of them, as tensors and checks may be many.
+  checked = b.after_all(checks)
+  b.effects.append(checked)
+  b.symbols = {name: b.after(checked, size) for name, size in b.symbols.items()}
   b.forget_sizes()
-  return [
-    b.after(checks, tensor) if any(not isinstance(n, int) for n in tensor.shape) else tensor for tensor in tensors
-  ]
+  return [b.after(checked, x) if any(not isinstance(n, int) for n in x.shape) else x for x in tensors]
 
 
 def size_of_axis(b: Builder, tensor: Tensor, axis: int) -> Tensor:
@@ -69,7 +69,8 @@ def _check(b: Builder, function: str, tensors: Sequence[Tensor], check: SizeChec
     assert check.left is not None, "internal: a check without a left side."
     left = b.size_expression(check.left, check.text)
   holds = b.op(check.op, left, right, shape=())
-  sizes = [item for name, size in b.symbols.items() for item in (_text(f", {name} is"), size)]
+  read = names_in(check.right) | (set() if check.left is None else names_in(check.left))
+  sizes = [item for name in sorted(read) for item in (_text(f", {name} is"), b.symbols[name])]
   message = _text(f"{function}: sizes of arguments do not fit their symbolic shapes: expected {check.text}; found")
   b.op_list("Assert", holds, [message, left, *sizes], shapes=[])
   failing = [b.nodes[-1].name]

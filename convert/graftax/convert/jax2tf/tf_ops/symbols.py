@@ -12,7 +12,19 @@ import jax
 
 from graftax.convert.jax2tf.tf_ops.tensors import Shape
 
-__all__ = ["SizeCheck", "SizeSource", "constraints", "expression", "size_checks", "size_sources"]
+__all__ = [
+  "MAX_SIZE",
+  "SizeCheck",
+  "SizeSource",
+  "constraints",
+  "expression",
+  "names_in",
+  "size_checks",
+  "size_sources",
+]
+
+MAX_SIZE = (1 << 31) - 1
+"""The largest size, which nodes compute as int32."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,20 +77,19 @@ def size_sources(shapes: Sequence[Shape]) -> Mapping[str, SizeSource]:
   that occur only in other expressions cannot be read and are left out.
   """
   forms = [(place, form) for place, dim in _symbolic(shapes) if (form := _linear(expression(dim))) is not None]
+  # First those that say the most of one name: a size itself, and then its smallest multiple.
+  forms.sort(key=lambda item: (len(item[1]), max(map(abs, item[1].values()), default=0)))
   found: dict[str, SizeSource] = {}
-  while True:
-    candidates: list[tuple[bool, int, int, str, SizeSource]] = []
-    for order, (place, form) in enumerate(forms):
+  num_found = -1
+  while len(found) > num_found:
+    num_found = len(found)
+    for place, form in forms:
       unknown = [name for name in form if name and name not in found]
-      if len(unknown) == 1:
+      if len(unknown) == 1 and max(map(abs, form.values())) <= MAX_SIZE:
         (name,) = unknown
         others = {other: count for other, count in form.items() if other not in ("", name)}
-        source = SizeSource(*place, form[name], form.get("", 0), others)
-        candidates.append((not source.is_direct, abs(source.factor), order, name, source))
-    if not candidates:
-      return found
-    *_, name, source = min(candidates, key=lambda candidate: candidate[:3])
-    found[name] = source
+        found[name] = SizeSource(*place, form[name], form.get("", 0), others)
+  return found
 
 
 def size_checks(
@@ -103,6 +114,12 @@ def size_checks(
     match expression(text):
       case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
         yield SizeCheck(left, _COMPARISONS[type(op)], right, text)
+
+
+def names_in(tree: ast.expr) -> set[str]:
+  """Returns the names of dimensions in an expression."""
+  called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+  return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
 
 
 def constraints(scope: jax.export.SymbolicScope) -> list[str]:

@@ -18,7 +18,7 @@ def _shapes(*texts, constraints=()):
     (["n - 1"], {"n": SizeSource(0, 0, 1, -1)}),
     (["a + 2*b", "b, a*b"], {"b": SizeSource(1, 0), "a": SizeSource(0, 0, 1, 0, {"b": 2})}),
     (["10 - 2*n"], {"n": SizeSource(0, 0, -2, 10)}),
-    (["in, größe"], {"in": SizeSource(0, 0), "größe": SizeSource(0, 1)}),  # "in" is no name in Python
+    (["in, größe"], {"in": SizeSource(0, 0), "größe": SizeSource(0, 1)}),  # a keyword of Python
     (["a*b"], {}),
     (["a + b"], {}),
     (["floordiv(a, 2)", "a + 3"], {"a": SizeSource(1, 0, 1, 3)}),

@@ -119,7 +119,7 @@ def _indexed_axes(x: Tensor, lengths: Mapping[int, Dim], numbers: Any) -> tuple[
   """
   batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
   given = [*batch_dims, *(int(axis) for axis in numbers.scatter_dims_to_operand_dims)]
-  # Those that are no axes of windows have one position, 0.
+  # Along axes that windows do not have, all updates are at position 0.
   whole = [axis for axis, length in lengths.items() if same_shape([length], [x.shape[axis]])]
   short = [axis for axis in range(x.rank) if axis not in (*given, *whole)]
   if not given and not short:
