@@ -85,7 +85,8 @@ def _infinity(defined: Mapping[int, ir.Op], number: int) -> float | None:
   while op is not None and op.name in BROADCASTS:
     op = defined.get(op.operands[0])
   value = op.attrs.maybe_array("value") if op is not None and op.name == _CONSTANT else None
-  if value is None or value.dtype.kind not in "fV" or not value.size:
+  # A splat is one number with strides of 0; the others are not looked through, since they may be large.
+  if value is None or value.dtype.kind not in "fV" or not value.size or any(value.strides):
     return None
   first = value[(0,) * value.ndim]
-  return float(first) if np.isinf(first) and np.all(value == first) else None
+  return float(first) if np.isinf(first) else None
