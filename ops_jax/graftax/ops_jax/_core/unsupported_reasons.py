@@ -40,7 +40,7 @@ _ROWS = (
 )
 # Whatever TensorFlow's compiler has, and could be asked to compile, has a lowering: op_index_test.py checks that.
 _NOT_WRITTEN = (
-  "nobody has written its lowering, and TensorFlow's compiler does not have it; register one with "
+  "it has no lowering, and TensorFlow's compiler does not have it; register one with "
   "@graftax.ops_jax.register, or let TensorFlow run it: in the head of a split model, with "
   "SavedModel.split(..., run_head_with='tensorflow'), or between the parts that convert_subgraph converts"
 )

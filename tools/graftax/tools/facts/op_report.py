@@ -19,7 +19,7 @@ from graftax.tools.facts.outward_ops import outward_rules
 __all__ = ["OpFacts", "all_ops", "matching_ops", "op_facts"]
 
 _NO_LOWERING = (
-  "nobody has written its lowering; register one with @graftax.ops_jax.register, or if TensorFlow can compile it, use "
+  "it has no lowering; register one with @graftax.ops_jax.register, or if TensorFlow can compile it, use "
   "the option fallback='tensorflow'"
 )
 _DIFFERENCE = re.compile(r"^Differs from TF: (.*(?:\n .*|\n(?=\S)(?!\w+:).*)*)", re.MULTILINE)

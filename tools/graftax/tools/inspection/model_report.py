@@ -294,7 +294,7 @@ class _Survey:
 
 def _blocker(op: str, found: Preflight) -> Blocker:
   places = found.unsupported_ops[op]
-  reason, _, remedy = (reason_without_lowering(op) or "nobody has written its lowering").partition("; ")
+  reason, _, remedy = (reason_without_lowering(op) or "it has no lowering").partition("; ")
   remedy = remedy or (
     "register one with @graftax.ops_jax.register, use fallback='tensorflow' if TensorFlow can compile it, or "
     "convert a part of the graph without it (convert_subgraph)"
