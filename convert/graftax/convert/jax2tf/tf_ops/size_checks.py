@@ -35,7 +35,7 @@ def check_sizes(
   checks: list[str] = []
   for check in size_checks([tensor.shape for tensor in tensors], names, sources):
     try:
-      checks += _check(b, function, tensors, check)
+      checks.append(_check(b, function, tensors, check))
     except Unsupported:  # sizes that cannot be read are refused where the function needs them
       continue
   b.scope = "arguments"
@@ -56,8 +56,8 @@ def size_of_axis(b: Builder, tensor: Tensor, axis: int) -> Tensor:
   return b.op("StridedSlice", shape, position, position + 1, np.ones(1, np.int32), shape=(), shrink_axis_mask=1)
 
 
-def _check(b: Builder, function: str, tensors: Sequence[Tensor], check: SizeCheck) -> list[str]:
-  """Adds the nodes of one check, and returns the names of those that fail."""
+def _check(b: Builder, function: str, tensors: Sequence[Tensor], check: SizeCheck) -> str:
+  """Adds the nodes of one check, and returns the name of the last, which waits for the others."""
   # Shape inference and XLA name only the node that fails.
   words = re.sub("[=<>]=|[-+*]", lambda sign: _WORDS[sign[0]], check.text)
   b.scope = "expected_" + re.sub("[^A-Za-z0-9_]+", "_", words)
@@ -73,11 +73,12 @@ def _check(b: Builder, function: str, tensors: Sequence[Tensor], check: SizeChec
   sizes = [item for name in sorted(read) for item in (_text(f", {name} is"), b.symbols[name])]
   message = _text(f"{function}: sizes of arguments do not fit their symbolic shapes: expected {check.text}; found")
   b.op_list("Assert", holds, [message, left, *sizes], shapes=[])
-  failing = [b.nodes[-1].name]
-  # XLA leaves assertions out, and cannot make an array of a negative size.
-  as_number = b.op("Cast", holds, shape=(), DstT=DType.INT32)
+  assertion = b.nodes[-1].name
+  # XLA leaves assertions out, and cannot make an array of a negative size. Elsewhere the assertion, whose message says
+  # more, is to fail first.
+  as_number = b.after(assertion, b.op("Cast", holds, shape=(), DstT=DType.INT32))
   b.op("Fill", b.op("Pack", [b.op("Sub", as_number, np.int32(1), shape=())], shape=(1,)), np.int32(0), shape=(0,))
-  return [*failing, b.nodes[-1].name]
+  return b.nodes[-1].name
 
 
 def _text(text: str) -> np.ndarray:
