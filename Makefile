@@ -333,6 +333,7 @@ op-index: $(READY)  ## update the tables and pages of ops and primitives, from t
 	$(BIN)/python -m graftax.tools.codegen.generate_op_index
 	$(BIN)/python -m graftax.tools.codegen.generate_primitive_index
 	$(BIN)/python -m graftax.tools.codegen.generate_stablehlo_index
+	$(BIN)/python -m graftax.tools.codegen.generate_cpu_kernels
 
 OP_EVIDENCE := build/op_evidence
 

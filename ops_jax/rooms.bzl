@@ -84,7 +84,6 @@ ROOMS = {
         ":array",
         ":image",
         ":linalg",
-        ":random",
         ":spatial",
         "//graphdef_ir",
         "//xla_call_module",

@@ -11,11 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.values import Value, is_known
-from graftax.xla_call_module.lax_extras import mulhi
+from graftax.xla_call_module.lax_extras import add_halves, mulhi
 
 __all__ = [
   "Halves",
-  "add",
   "divide",
   "from_float",
   "from_int",
@@ -38,25 +37,14 @@ _ONE = np.uint32(1), np.uint32(0)
 _SIGN = np.uint32(1 << 31)
 
 
-def add(a: Halves, b: Halves) -> tuple[Value, Value, Value]:
-  """Returns `(low, high, carry)` of the sum of two unsigned integers."""
-  with np.errstate(over="ignore"):
-    low = a[0] + b[0]
-    carry = (low < a[0]).astype(np.uint32)
-    partial = a[1] + b[1]
-    high = partial + carry
-    overflow = (partial < a[1]) | (high < partial)
-  return low, high, overflow.astype(np.uint32)
-
-
 def negate(a: Halves) -> Halves:
   """Returns `-a`."""
-  return add((~a[0], ~a[1]), _ONE)[:2]
+  return add_halves((~a[0], ~a[1]), _ONE)[:2]
 
 
 def subtract(a: Halves, b: Halves) -> Halves:
   """Returns `a - b`."""
-  return add(a, negate(b))[:2]
+  return add_halves(a, negate(b))[:2]
 
 
 def multiply(a: Halves, b: Halves) -> Halves:

@@ -17,6 +17,7 @@ from graftax.ops_jax.int64_pairs import arithmetic
 from graftax.ops_jax.int64_pairs.arithmetic import Halves
 from graftax.ops_jax.int64_pairs.comparison_ops import maximum, minimum
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, fits_jax_dtype, from_halves, split, traced_halves
+from graftax.xla_call_module.lax_extras import add_halves
 
 __all__: list[str] = []
 
@@ -26,13 +27,13 @@ _register = functools.partial(register, int64_pairs="only")
 @_register("Add", "AddV2")
 def add(x: Value, y: Value, *, T: np.dtype) -> Int64Pair:
   """Returns `x + y`, modulo 2**64."""
-  return from_halves(arithmetic.add(split(x), split(y))[:2], T)
+  return from_halves(add_halves(split(x), split(y))[:2], T)
 
 
 @_register("AddN", "AccumulateNV2", ignores=("N", "shape"))
 def add_n(inputs: list[Value], *, T: np.dtype) -> Int64Pair:
   """Returns the sum of all inputs, modulo 2**64."""
-  return from_halves(functools.reduce(lambda a, b: arithmetic.add(a, b)[:2], map(split, inputs)), T)
+  return from_halves(functools.reduce(lambda a, b: add_halves(a, b)[:2], map(split, inputs)), T)
 
 
 @_register("Sub")
@@ -72,7 +73,7 @@ def floor_mod(x: Value, y: Value, *, T: np.dtype) -> Value:
   rest = _signed_divide(split(x), divisor, T)[1]
   if T == np.int64:
     is_other_sign = ((rest[0] | rest[1]) != 0) & (arithmetic.is_negative(rest) != arithmetic.is_negative(divisor))
-    rest = arithmetic.select(is_other_sign, arithmetic.add(rest, divisor)[:2], rest)
+    rest = arithmetic.select(is_other_sign, add_halves(rest, divisor)[:2], rest)
   return _narrow_if_possible(from_halves(rest, T), y)
 
 

@@ -16,8 +16,7 @@ from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, StaticSizes, is_known
-from graftax.ops_jax.random import philox
-from graftax.xla_call_module.lax_extras import lowest
+from graftax.xla_call_module.lax_extras import Philox, lowest, philox_skip, philox_uint32
 
 __all__ = [
   "fractional_avg_pool",
@@ -231,13 +230,13 @@ class _Words:
     low, high = (np.uint64(seed % 2**64) for seed in seeds)
     halves = [np.uint32(half) for seed in (low, high) for half in (seed & np.uint64(0xFFFFFFFF), seed >> np.uint64(32))]
     zero = np.uint32(0)
-    self._generator = philox.Philox((halves[0], halves[1]), (zero, zero, halves[2], halves[3]))
+    self._generator = Philox((halves[0], halves[1]), (zero, zero, halves[2], halves[3]))
     self._num_blocks = 0
 
   def _take(self, num_words: int) -> np.ndarray:
     with jax.ensure_compile_time_eval():
-      generator = philox.skip(self._generator, (np.uint32(self._num_blocks), np.uint32(0)))
-      words = np.asarray(philox.random_uint32(generator, num_words))
+      generator = philox_skip(self._generator, (np.uint32(self._num_blocks), np.uint32(0)))
+      words = np.asarray(philox_uint32(generator, num_words))
     self._num_blocks += -(-num_words // 4)
     return words
 

@@ -5,7 +5,7 @@
 - `distorted_boxes`: Random crops that keep enough of an object: SampleDistortedBoundingBox,
   SampleDistortedBoundingBoxV2.
 - `generator`: Random numbers from an explicit generator: the ops behind `tf.random.Generator`.
-- `philox`: TensorFlow's counter-based random generator Philox 4x32-10, computed with uint32 arrays only.
+- `philox`: Generators of Philox 4x32-10 from TensorFlow's seeds, keys and counters.
 - `rejection`: Gamma, Poisson and binomial numbers by rejection, drawn from Philox in TensorFlow's order.
 - `stateful`: Stateful random ops: RandomUniform, RandomStandardNormal, TruncatedNormal, RandomGamma, RandomShuffle,
   Multinomial.

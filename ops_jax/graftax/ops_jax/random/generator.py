@@ -17,6 +17,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value
 from graftax.ops_jax.int64_pairs import arithmetic, pairs
 from graftax.ops_jax.random import philox, streams
+from graftax.xla_call_module.lax_extras import Philox, philox_skip
 
 __all__ = [
   "non_deterministic_ints",
@@ -167,7 +168,7 @@ def non_deterministic_ints(ctx: Context, shape: StaticSizes, *, dtype: np.dtype 
   return jax.lax.bitcast_convert_type(bits, dtype)
 
 
-def take_generator(ctx: Context, resource: Value, algorithm: int, num_numbers: int) -> philox.Philox:
+def take_generator(ctx: Context, resource: Value, algorithm: int, num_numbers: int) -> Philox:
   """Returns the generator to draw from, and advances the state by `num_numbers`.
 
   Args:
@@ -181,7 +182,7 @@ def take_generator(ctx: Context, resource: Value, algorithm: int, num_numbers: i
     InvalidInputError: the state has another shape, or JAX has truncated it to 32 bits.
   """
   low, high = _advance(ctx, resource, algorithm, np.array(num_numbers, np.uint64))
-  return philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
+  return Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
 
 
 def _advance(ctx: Context, resource: Value, algorithm: int, delta: Value) -> tuple[Value, Value]:
@@ -201,8 +202,8 @@ def _advance(ctx: Context, resource: Value, algorithm: int, delta: Value) -> tup
   delta_low, delta_high = pairs.split(delta)
   shift = _BLOCKS_PER_NUMBER.bit_length() - 1
   blocks = delta_low << np.uint32(shift), delta_high << np.uint32(shift) | delta_low >> np.uint32(32 - shift)
-  generator = philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
-  moved = philox.skip(generator, blocks)
+  generator = Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
+  moved = philox_skip(generator, blocks)
   new_low = arithmetic.stack((moved.counter[0], moved.counter[2], low[2]))
   new_high = arithmetic.stack((moved.counter[1], moved.counter[3], high[2]))
   ctx.write(resource, pairs.join(new_low, new_high, np.int64))

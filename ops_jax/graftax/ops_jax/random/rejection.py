@@ -15,10 +15,8 @@ import numpy as np
 
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Array
-from graftax.ops_jax.random import philox
-from graftax.ops_jax.random.philox import Philox
 from graftax.ops_jax.random.streams import box_muller, double_from_uint32
-from graftax.xla_call_module.lax_extras import mulhi
+from graftax.xla_call_module.lax_extras import Philox, mulhi, philox_blocks, philox_skip
 
 __all__ = ["binomial", "gamma", "poisson"]
 
@@ -39,7 +37,7 @@ class _Streams:
 
   def block(self, index: Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Returns the four words of block `index` (uint32, one for each number) of every stream."""
-    return philox.blocks(philox.skip(self.start, (index, jnp.zeros_like(index))))
+    return philox_blocks(philox_skip(self.start, (index, jnp.zeros_like(index))))
 
   def uniform(self, position: Array) -> jax.Array:
     """Uniform number `position` of every stream; of the two that a block makes, the second comes first."""
@@ -51,7 +49,7 @@ class _Streams:
 def _streams(generator: Philox, size: int, reserved: int = _RESERVED_BLOCKS) -> _Streams:
   index = jax.lax.iota(np.uint32, size)
   carry = mulhi(index, jnp.full_like(index, reserved))
-  return _Streams(philox.skip(generator, (index * np.uint32(reserved), carry)))
+  return _Streams(philox_skip(generator, (index * np.uint32(reserved), carry)))
 
 
 def _compute_dtype() -> np.dtype:

@@ -12,6 +12,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value
 from graftax.ops_jax.int64_pairs import arithmetic, pairs
 from graftax.ops_jax.random import philox, streams, threefry
+from graftax.xla_call_module.lax_extras import philox_uint32
 
 __all__ = [
   "AUTO_SELECT",
@@ -234,7 +235,7 @@ def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]
   if value.ndim == 0 or value.shape[0] in (0, 1):
     return value
   size = value.shape[0]
-  random = philox.random_uint32(philox.from_key_counter(key, counter), size)
+  random = philox_uint32(philox.from_key_counter(key, counter), size)
   index = jnp.arange(size, dtype=np.uint32)
   partners = (index + random % (size - index)).astype(np.int32)
 

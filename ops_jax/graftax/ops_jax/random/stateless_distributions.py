@@ -14,8 +14,8 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, Value
 from graftax.ops_jax.random import philox, rejection, streams
 from graftax.ops_jax.random.generator import take_generator
-from graftax.ops_jax.random.philox import Philox
 from graftax.ops_jax.random.stateless import AUTO_SELECT, PHILOX
+from graftax.xla_call_module.lax_extras import Philox
 
 __all__ = [
   "stateful_random_binomial",

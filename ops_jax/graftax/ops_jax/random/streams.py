@@ -11,8 +11,7 @@ from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.int64_pairs import arithmetic, pairs
 from graftax.ops_jax.int64_pairs.arithmetic import Halves
-from graftax.ops_jax.random import philox
-from graftax.ops_jax.random.philox import Philox
+from graftax.xla_call_module.lax_extras import Philox, add_halves, philox_blocks, philox_skip, philox_uint32
 
 __all__ = [
   "bounded_int64",
@@ -41,9 +40,9 @@ def uniform(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.A
   """
   size = math.prod(shape)
   if dtype == np.float64:
-    halves = philox.random_uint32(generator, 2 * size).reshape(size, 2)
+    halves = philox_uint32(generator, 2 * size).reshape(size, 2)
     return double_from_uint32(halves[:, 0], halves[:, 1]).reshape(shape)
-  return _narrow_uniform(philox.random_uint32(generator, size), dtype).reshape(shape)
+  return _narrow_uniform(philox_uint32(generator, size), dtype).reshape(shape)
 
 
 def double_from_uint32(high: jax.Array, low: jax.Array) -> jax.Array:
@@ -66,7 +65,7 @@ def full_integers(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) ->
   """
   size = math.prod(shape)
   if dtype.itemsize == 4:
-    return jax.lax.bitcast_convert_type(philox.random_uint32(generator, size), dtype).reshape(shape)
+    return jax.lax.bitcast_convert_type(philox_uint32(generator, size), dtype).reshape(shape)
   return pairs.join(*_random_halves(generator, shape), dtype)
 
 
@@ -76,7 +75,7 @@ def integers(generator: Philox, shape: tuple[int, ...], low: Value, high: Value,
   64-bit integers are an `Int64Pair` if `jax_enable_x64` is off and the bounds need more than 32 bits.
   """
   if dtype.itemsize == 4:
-    return bounded_int32(philox.random_uint32(generator, math.prod(shape)).reshape(shape), low, high, dtype)
+    return bounded_int32(philox_uint32(generator, math.prod(shape)).reshape(shape), low, high, dtype)
   return bounded_int64(_random_halves(generator, shape), low, high, dtype)
 
 
@@ -93,13 +92,13 @@ def bounded_int64(random: Halves, low: Value, high: Value, dtype: np.dtype) -> V
   """
   first = pairs.split(low)
   rest = arithmetic.remainder(random, arithmetic.subtract(pairs.split(high), first))
-  numbers = pairs.join(*arithmetic.add(first, rest)[:2], dtype)
+  numbers = pairs.join(*add_halves(first, rest)[:2], dtype)
   is_narrow = pairs.fits_jax_dtype(low) and pairs.fits_jax_dtype(high)
   return numbers.truncated() if isinstance(numbers, pairs.Int64Pair) and is_narrow else numbers
 
 
 def _random_halves(generator: Philox, shape: tuple[int, ...]) -> Halves:
-  halves = philox.random_uint32(generator, 2 * math.prod(shape)).reshape(*shape, 2)
+  halves = philox_uint32(generator, 2 * math.prod(shape)).reshape(*shape, 2)
   return halves[..., 0], halves[..., 1]
 
 
@@ -107,7 +106,7 @@ def normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Ar
   """Returns `shape` standard normal numbers, two from each two (float64: four) words."""
   size = math.prod(shape)
   words_per_number = 2 if dtype == np.float64 else 1
-  words = philox.random_uint32(generator, -(-size * words_per_number // 4) * 4)
+  words = philox_uint32(generator, -(-size * words_per_number // 4) * 4)
   pairs = jnp.stack(_normal_pairs(words, dtype), axis=-1)
   return pairs.reshape(-1)[:size].astype(canonical_dtype(dtype)).reshape(shape)
 
@@ -125,7 +124,7 @@ def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype)
   blocks_per_group = group * _RESERVED_WORDS // 4
   index = jax.lax.iota(np.uint32, num_groups)
   shift = blocks_per_group.bit_length() - 1
-  start = philox.skip(generator, (index << shift, index >> (32 - shift)))
+  start = philox_skip(generator, (index << shift, index >> (32 - shift)))
   compute_dtype = canonical_dtype(np.float64 if dtype == np.float64 else np.float32)
 
   def is_incomplete(state: tuple[jax.Array, ...]) -> jax.Array:
@@ -133,7 +132,7 @@ def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype)
 
   def take_one_block(state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
     numbers, count, block_index = state
-    block = philox.blocks(philox.skip(start, (block_index, jnp.zeros_like(block_index))))
+    block = philox_blocks(philox_skip(start, (block_index, jnp.zeros_like(block_index))))
     words = jnp.stack(jnp.broadcast_arrays(*block), axis=-1)
     for candidate in jnp.moveaxis(jnp.stack(_normal_pairs(words, dtype), -1).reshape(num_groups, -1), 1, 0):
       accepted = (jnp.abs(candidate) < _TRUNCATION) & (count < group)

@@ -13,9 +13,9 @@ from jax.extend.random import threefry2x32_p
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.int64_pairs import pairs
-from graftax.ops_jax.int64_pairs.arithmetic import add
 from graftax.ops_jax.random import philox
 from graftax.ops_jax.random.streams import bounded_int32, bounded_int64, box_muller
+from graftax.xla_call_module.lax_extras import add_halves
 
 __all__ = [
   "ThreeFry",
@@ -122,7 +122,7 @@ def random_uint32(generator: ThreeFry, shape: tuple[int, ...]) -> jax.Array:
   size = math.prod(half)
   index = jax.lax.iota(np.uint32, size).reshape(half)
   key_low, key_high, counter_low, counter_high = generator.state
-  low, high, _ = add((counter_low, counter_high), (index, jnp.zeros_like(index)))
+  low, high, _ = add_halves((counter_low, counter_high), (index, jnp.zeros_like(index)))
   pair = threefry2x32_p.bind(*(jnp.broadcast_to(word, half) for word in (key_low, key_high, low, high)))
   return _joined(pair, shape, axis)
 
@@ -131,7 +131,7 @@ def moved(generator: ThreeFry, num_words: int) -> ThreeFry:
   """Returns the generator advanced by `num_words` uint32."""
   key_low, key_high, *counter = generator.state
   num_blocks = np.uint32(-(-num_words // 2)), np.uint32(0)
-  return ThreeFry(jnp.stack([key_low, key_high, *add((counter[0], counter[1]), num_blocks)[:2]]))
+  return ThreeFry(jnp.stack([key_low, key_high, *add_halves((counter[0], counter[1]), num_blocks)[:2]]))
 
 
 def _halved(shape: tuple[int, ...]) -> tuple[int, list[int]]:

@@ -11,6 +11,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value
 from graftax.ops_jax.int64_pairs import pairs
 from graftax.ops_jax.random import philox, threefry
+from graftax.xla_call_module.lax_extras import philox_of_state
 
 __all__ = ["xla_rng_bit_generator"]
 
@@ -47,7 +48,7 @@ def xla_rng_bit_generator(
     )
   low, high = philox.split_checked(initial_state, "state")
   num_words = math.prod(shape) * (dtype.itemsize // 4)
-  draw = _philox_words if size == 3 else _threefry_words
+  draw = philox_of_state if size == 3 else _threefry_words
   words, (new_low, new_high) = draw(low, high, num_words)
   state = pairs.join(new_low, new_high, np.uint64)
   if dtype.itemsize == 4:
@@ -55,16 +56,6 @@ def xla_rng_bit_generator(
   low_high = words.reshape(-1, 2)
   bits = pairs.join(low_high[:, 0], low_high[:, 1], dtype)
   return state, bits.reshape(shape)
-
-
-def _philox_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple[Array, Array]]:
-  generator = philox.Philox((low[0], high[0]), (low[1], high[1], low[2], high[2]))
-  moved = philox.skip(generator, (np.uint32(-(-num_words // 4)), np.uint32(0)))
-  c0, c1, c2, c3 = (jnp.asarray(c) for c in moved.counter)
-  return philox.random_uint32(generator, num_words), (
-    jnp.stack([jnp.asarray(low[0]), c0, c2]),
-    jnp.stack([jnp.asarray(high[0]), c1, c3]),
-  )
 
 
 def _threefry_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple[Array, Array]]:

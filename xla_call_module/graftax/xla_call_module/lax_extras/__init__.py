@@ -17,6 +17,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `loop_reversal`: Reverse mode of a loop with a fixed number of checkpoints.
 - `loop_steps`: The body of a loop on flat arrays, and its derivative.
 - `monoids`: Associative functions with a neutral element, by name; the least and greatest values of dtypes.
+- `philox`: The counter-based random generator Philox 4x32-10.
 - `reductions`: `lax.reduce` with any function, with derivatives.
 - `scan_equations`: The operands of `scan` equations.
 - `shared_branches`: Branches that JAX traces once for all equal operations of a program.
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.depthwise import accumulation_dtype, depthwise_conv, depthwise_sum
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
   from graftax.xla_call_module.lax_extras.hoisted_products import scan_with_products_before
-  from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
+  from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair, add_halves
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
   from graftax.xla_call_module.lax_extras.monoids import (
     MONOIDS,
@@ -61,6 +62,13 @@ if TYPE_CHECKING:
     only_primitive,
     reduce_monoid,
     unwrapped,
+  )
+  from graftax.xla_call_module.lax_extras.philox import (
+    Philox,
+    philox_blocks,
+    philox_of_state,
+    philox_skip,
+    philox_uint32,
   )
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
   from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
@@ -85,10 +93,12 @@ __all__ = [
   "Closed",
   "ConvForm",
   "InconclusiveDimensionOperation",
-  "Int64Pair",
   "ConvShapes",
+  "Int64Pair",
+  "Philox",
   "Window",
   "accumulation_dtype",
+  "add_halves",
   "call_with_tangents",
   "closed",
   "conv_general_dilated",
@@ -111,6 +121,10 @@ __all__ = [
   "monoid_of_primitive",
   "mulhi",
   "only_primitive",
+  "philox_blocks",
+  "philox_of_state",
+  "philox_skip",
+  "philox_uint32",
   "reduce_arrays",
   "reduce_monoid",
   "reduce_window",
@@ -134,6 +148,7 @@ _HOMES = (
     "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "shared_branches", "hoisted_products", "monoids",
     "reductions", "windows", "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter",
     "closure_conversion", "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers", "column_blocks",
+    "philox",
 )  # fmt: skip
 
 

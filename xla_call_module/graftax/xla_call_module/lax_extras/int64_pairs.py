@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Int64Pair"]
+__all__ = ["Int64Pair", "add_halves"]
 
 
 @jax.tree_util.register_dataclass
@@ -70,3 +70,22 @@ class Int64Pair:
     low, high = np.asarray(self.low, np.uint64), np.asarray(self.high, np.uint64)
     value = (low | high << np.uint64(32)).astype(self.dtype)
     return value if dtype is None else value.astype(dtype)
+
+
+def add_halves(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any, Any]:
+  """Returns the sum of two unsigned 64-bit integers, given as their lower and upper halves.
+
+  Args:
+    a: the lower and the upper half, uint32 arrays of NumPy or JAX.
+    b: likewise, of a shape that broadcasts with that of `a`.
+
+  Returns:
+    The lower half, the upper half and what is carried, 0 or 1; uint32.
+  """
+  with np.errstate(over="ignore"):
+    low = a[0] + b[0]
+    carry = (low < a[0]).astype(np.uint32)
+    partial = a[1] + b[1]
+    high = partial + carry
+    overflow = (partial < a[1]) | (high < partial)
+  return low, high, overflow.astype(np.uint32)

@@ -1,14 +1,16 @@
 """`rng_bit_generator` and `rng`."""
 
+import math
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
+from graftax.xla_call_module.lax_extras import Int64Pair, philox_of_state
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import as_dims, materialize
 
@@ -30,22 +32,43 @@ def _rng_bit_generator(context: Context, op: ir.Op, state: State) -> tuple[State
 
 
 def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[int, ...]) -> tuple[State, Array]:
-  """Returns the new state and bits of a given shape; JAX's op represents the state as four uint32."""
+  """Returns the new state and bits of a given shape."""
   algorithm = _ALGORITHMS[op.attrs.text("rng_algorithm")]
-  words = state.words if isinstance(state, Int64Pair) else state
-  if words.dtype == np.uint64:
-    words = lax.bitcast_convert_type(words, np.uint32)
-  if words.size != 4:
-    raise context.unsupported(op, f"its state has {words.size} words of 32 bits; JAX supports 4.")
   dtype = op.types[1].dtype
-  unsigned = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "i" else dtype
-  new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
+  unsigned = np.dtype(f"u{dtype.itemsize}")
+  words = _words_of(state)
+  if words.size == 4:
+    new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
+  elif words.size == 6 and algorithm is not lax.RandomAlgorithm.RNG_THREE_FRY:
+    new, bits = _philox(words.reshape(3, 2), shape, unsigned)
+  else:
+    raise context.unsupported(op, f"its state has {words.size} words of 32 bits; expected 4, or 6 for PHILOX.")
   bits = bits if dtype == unsigned else lax.bitcast_convert_type(bits, dtype)
+  return _like_state(new, state), bits
+
+
+def _words_of(state: State) -> Array:
+  """Returns a state as uint32, which is how JAX's op represents it."""
+  words = state.words if isinstance(state, Int64Pair) else state
+  return lax.bitcast_convert_type(words, np.uint32) if words.dtype == np.uint64 else words
+
+
+def _like_state(words: Array, state: State) -> State:
+  """Returns words in the form of a state."""
   if isinstance(state, Int64Pair):
-    return Int64Pair.from_words(new.reshape(*state.shape, 2), state.dtype), bits
+    return Int64Pair.from_words(words.reshape(*state.shape, 2), state.dtype)
   if state.dtype == np.uint64:
-    new = lax.bitcast_convert_type(new.reshape(2, 2), np.uint64)
-  return new.reshape(state.shape), bits
+    words = lax.bitcast_convert_type(words.reshape(-1, 2), np.uint64)
+  return words.reshape(state.shape)
+
+
+def _philox(words: Array, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Array, Array]:
+  """Draws integers from a state with a counter of 128 bits, which JAX's op does not have."""
+  num_words = math.prod(shape) * max(dtype.itemsize // 4, 1)
+  drawn, halves = philox_of_state(words[:, 0], words[:, 1], num_words)
+  if dtype.itemsize == 8:
+    drawn = lax.bitcast_convert_type(drawn.reshape(-1, 2), dtype)
+  return jnp.stack(halves, axis=-1), drawn.astype(dtype).reshape(shape)
 
 
 def _generated(words: Array, shape: tuple[int, ...], dtype: np.dtype, algorithm: lax.RandomAlgorithm) -> Any:

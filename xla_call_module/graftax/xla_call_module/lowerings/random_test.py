@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import LiftError, Module, lift
+from graftax.xla_call_module import LiftError, Module, embed, lift
 from graftax.xla_call_module.lowerings import random
 
 _NORMAL = """module {{ func.func public @main(%mean: tensor<{0}>, %deviation: tensor<{0}>) -> tensor<10000x{0}> {{
@@ -41,9 +41,41 @@ def test_bits_are_those_of_xla_for_the_same_state(algorithm):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("num_words", [2, 3])
+@pytest.mark.parametrize("kind", ["ui8", "i16", "ui32", "i64", "f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("shape", ["0", "4", "3x7"])
+def test_states_of_64_bit_words_give_the_bits_of_xla(num_words, kind, shape):
+  state = np.array([0x123456789ABCDEF0, 2**64 - 2, 2**64 - 1][:num_words], np.uint64)
+  types = f"(tensor<{num_words}xui64>, tensor<{shape}x{kind}>)"
+  module = Module.from_text(f"""module {{ func.func public @main(%s: tensor<{num_words}xui64>) -> {types} {{
+    %new, %bits = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<{num_words}xui64>) -> {types}
+    return %new, %bits : {types[1:-1]} }} }}""")
+  with jax.enable_x64(True):
+    new, bits = jax.jit(lift(module))(state)
+    # XLA returns bits of every dtype as unsigned integers.
+    wanted_state, wanted_bits = map(np.asarray, jax.jit(embed(module))(state))
+  np.testing.assert_array_equal(new, wanted_state)
+  np.testing.assert_array_equal(np.asarray(bits).view(wanted_bits.dtype), wanted_bits)
+
+
+def test_a_state_of_three_words_is_moved_without_64_bit_types():
+  text = """module { func.func public @main(%s: tensor<6xui32>) -> (tensor<6xui32>, tensor<5xui32>) {
+    %pairs = stablehlo.reshape %s : (tensor<6xui32>) -> tensor<3x2xui32>
+    %state = stablehlo.bitcast_convert %pairs : (tensor<3x2xui32>) -> tensor<3xui64>
+    %new, %bits = stablehlo.rng_bit_generator %state, algorithm = PHILOX
+      : (tensor<3xui64>) -> (tensor<3xui64>, tensor<5xui32>)
+    %moved = stablehlo.bitcast_convert %new : (tensor<3xui64>) -> tensor<3x2xui32>
+    %flat = stablehlo.reshape %moved : (tensor<3x2xui32>) -> tensor<6xui32>
+    return %flat, %bits : tensor<6xui32>, tensor<5xui32> } }"""
+  module = Module.from_text(text)
+  state = np.array([7, 1, 2**32 - 1, 2**32 - 1, 2**32 - 1, 5], np.uint32)
+  for got, want in zip(jax.jit(lift(module))(state), jax.jit(embed(module))(state), strict=True):
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_state_that_jax_does_not_take_raises(size):
-  with pytest.raises(LiftError, match=f"its state has {size} words of 32 bits; JAX supports 4"):
+  with pytest.raises(LiftError, match=f"its state has {size} words of 32 bits; expected 4, or 6 for PHILOX"):
     lift(Module.from_text(_BITS.format(f"{size}xui32", "THREE_FRY")))(np.ones(size, np.uint32))
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.ops_jax.random.philox import Philox, blocks, random_uint32, skip
+from graftax.xla_call_module.lax_extras import Philox, philox_blocks, philox_skip, philox_uint32
 
 # Key, counter and block from `kat_vectors` of Random123 (https://github.com/DEShawResearch/random123).
 _PUBLISHED = [
@@ -31,20 +31,20 @@ def _number(words: tuple[np.ndarray, ...]) -> int:
 @pytest.mark.parametrize(("key", "counter", "block"), _PUBLISHED)
 def test_blocks_are_those_that_the_authors_published(key, counter, block):
   known = tuple(map(np.uint32, key)), tuple(map(np.uint32, counter))
-  assert tuple(map(int, blocks(Philox(*known)))) == block
-  traced = jax.jit(lambda key, counter: blocks(Philox(key, counter)))(*known)
+  assert tuple(map(int, philox_blocks(Philox(*known)))) == block
+  traced = jax.jit(lambda key, counter: philox_blocks(Philox(key, counter)))(*known)
   assert tuple(map(int, traced)) == block
 
 
 @pytest.mark.parametrize("counter", [0, 2**32 - 1, 2**64 - 1, 2**96 - 1, 2**128 - 1])
 @pytest.mark.parametrize("num_blocks", [1, 2**32, 2**64 - 1])
 def test_skipping_blocks_adds_to_a_counter_of_128_bits(counter, num_blocks):
-  moved = skip(Philox(_words(0, 2), _words(counter, 4)), _words(num_blocks, 2))
+  moved = philox_skip(Philox(_words(0, 2), _words(counter, 4)), _words(num_blocks, 2))
   assert _number(moved.counter) == (counter + num_blocks) % 2**128
 
 
 def test_a_stream_is_the_blocks_of_successive_counters():
   start = 2**32 - 2
-  stream = random_uint32(Philox(_words(5, 2), tuple(map(jnp.asarray, _words(start, 4)))), 10)
-  want = [blocks(Philox(_words(5, 2), _words(start + i, 4))) for i in range(3)]
+  stream = philox_uint32(Philox(_words(5, 2), tuple(map(jnp.asarray, _words(start, 4)))), 10)
+  want = [philox_blocks(Philox(_words(5, 2), _words(start + i, 4))) for i in range(3)]
   np.testing.assert_array_equal(stream, np.ravel(want)[:10])
