@@ -130,6 +130,21 @@ class JaxModule:
     return self._parameters.tree
 
   @property
+  def apply_fn_map(self) -> dict[str, Callable[..., Any]]:
+    """Returns key -> JAX function of `(params, *inputs)`, as it was passed."""
+    return {key: method.apply_fn for key, method in self._methods_by_key.items()}
+
+  @property
+  def input_polymorphic_shape_map(self) -> dict[str, PyTree]:
+    """Returns key -> the `input_polymorphic_shape` of the method."""
+    return {key: method.polymorphic_shape for key, method in self._methods_by_key.items()}
+
+  @property
+  def jax2tf_kwargs_map(self) -> dict[str, dict[str, Any]]:
+    """Returns key -> the options of `jax2tf.convert` that are used, always with `with_gradient`."""
+    return {key: dict(method.options) for key, method in self._methods_by_key.items()}
+
+  @property
   def methods(self) -> Mapping[str, Callable[..., Any]]:
     """Returns key -> `tf.function` of the inputs, which reads the variables.
 

@@ -79,6 +79,19 @@ def test_a_mapping_of_functions_keeps_its_keys():
   np.testing.assert_array_equal(module.jax_methods["twice"](_X), 2 * _X.sum(1))
 
 
+def test_maps_hold_what_each_method_was_made_with():
+  functions = {"add": lambda params, x: x + params, "sub": lambda params, x: x - params}
+  shapes = {"add": None, "sub": "b, ..."}
+  constraints = {"add": None, "sub": {"polymorphic_constraints": ("b >= 2",)}}
+  module = JaxModule(np.float32(1), functions, input_polymorphic_shape=shapes, jax2tf_kwargs=constraints)
+  assert module.apply_fn_map == functions
+  assert module.input_polymorphic_shape_map == shapes
+  assert module.jax2tf_kwargs_map == {
+    "add": {"with_gradient": False},
+    "sub": {"with_gradient": False, "polymorphic_constraints": ("b >= 2",)},
+  }
+
+
 def test_methods_take_several_inputs_and_inputs_by_name():
   module = JaxModule(_params(), lambda params, x, y: _apply(params, x) - y)
   np.testing.assert_array_equal(module.jax_methods[_KEY](_X, y=np.float32(1)), _X.sum(1) - 1)
