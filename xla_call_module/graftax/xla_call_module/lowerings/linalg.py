@@ -143,9 +143,11 @@ def _flags_of_eigh(op: ir.Op) -> tuple[bool, bool]:
   return lower != "0", rest.startswith("1")
 
 
-@register_custom_call("linalg.gesdd")
+@register_custom_call("linalg.gesdd", "linalg.gesvd")
 def _gesdd(context: Context, op: ir.Op, x: Array) -> Any:
-  """Lowers LAPACK's gesdd. Results: the overwritten input, s, u, vt, info."""
+  """Lowers gesdd and gesvd; settings of LAPACK and of GPUs differ. Results: the overwritten input, s, u, vt, info."""
+  if "mode" not in settings(op):
+    return _svd(context, op, x, vt_is_v=False)
   mode = _char(op, "mode", "A")
   if mode == "N":
     s = lax.linalg.svd(x, compute_uv=False, full_matrices=False)
@@ -153,14 +155,6 @@ def _gesdd(context: Context, op: ir.Op, x: Array) -> Any:
   else:
     u, s, vt = lax.linalg.svd(x, full_matrices=mode == "A")
   return jnp.asarray(x), s, u, vt, info(op, x)
-
-
-@register_custom_call("linalg.gesvd")
-def _gesvd(context: Context, op: ir.Op, x: Array) -> Any:
-  """Lowers gesvd of LAPACK and cuSOLVER, whose settings differ. Results: the overwritten input, s, u, vt, info."""
-  if "mode" in settings(op):
-    return _gesdd(context, op, x)
-  return _svd(context, op, x, vt_is_v=False)
 
 
 @register_custom_call("linalg.gesvd_v")
@@ -171,23 +165,23 @@ def _gesvdj(context: Context, op: ir.Op, x: Array) -> Any:
 
 def _svd(context: Context, op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
   config = settings(op)
-  wants_vectors = bool(config.get("compute_uv", True))
-  transposed = bool(config.get("transposed", False))
-  a = _transposed(x) if transposed else x
-  if wants_vectors:
+  # The routine gets the transposed matrix in row-major order, so its left vectors are the rows of vt.
+  swaps = bool(config.get("transposed", False))
+  if config.get("compute_uv", True):
     size = min(x.shape[-2:])
     last = x.ndim - 1
+    axes = (last - 1, last) if swaps else (last, last if vt_is_v else last - 1)
     # JAX has no derivative for a full decomposition. gesvdj returns one even if only the thin one is read.
-    reads_thin = _reads_at_most(context, op.results[2], last, size) and _reads_at_most(
-      context, op.results[3], last if vt_is_v else last - 1, size
+    reads_thin = all(
+      _reads_at_most(context, number, axis, size) for number, axis in zip(op.results[2:4], axes, strict=True)
     )
-    u, s, vt = lax.linalg.svd(a, full_matrices=bool(config.get("full_matrices", True)) and not reads_thin)
-    v = jnp.conj(_transposed(vt)) if vt_is_v else vt
-    u, v = (_fitted(value, kind) for value, kind in zip((u, v), op.types[2:4], strict=True))
+    u, s, vt = lax.linalg.svd(x, full_matrices=bool(config.get("full_matrices", True)) and not reads_thin)
+    found = (vt, u) if swaps else (u, jnp.conj(_transposed(vt)) if vt_is_v else vt)
+    vectors = [_fitted(value, kind) for value, kind in zip(found, op.types[2:4], strict=True)]
   else:
-    s = lax.linalg.svd(a, compute_uv=False, full_matrices=False)
-    u, v = (zeros(kind, x) for kind in op.types[2:4])
-  return jnp.asarray(x), s, u, v, info(op, x)
+    s = lax.linalg.svd(x, compute_uv=False, full_matrices=False)
+    vectors = [zeros(kind, x) for kind in op.types[2:4]]
+  return jnp.asarray(x), s, *vectors, info(op, x)
 
 
 def _reads_at_most(context: Context, number: int, axis: int, size: int) -> bool:

@@ -57,6 +57,23 @@ def test_full_svd_of_a_gpu_custom_call():
   np.testing.assert_allclose(u.T @ u, np.eye(4), atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (2, 3, 4)])
+@pytest.mark.parametrize("full_matrices", [True, False])
+def test_svd_by_qr_iterations_on_gpus_of_tall_and_wide_matrices(shape, full_matrices, dtype):
+  parts = np.random.default_rng(0).normal(size=(2, *shape))
+  x = parts[0] + 1j * parts[1] if dtype == np.complex128 else parts[0]
+
+  def function(a):
+    return lax.linalg.svd(a, full_matrices=full_matrices, algorithm=lax.linalg.SvdAlgorithm.QR)
+
+  with jax.enable_x64(True):
+    exported = jax.export.export(jax.jit(function), platforms=["cuda"])(jax.ShapeDtypeStruct(shape, dtype))
+    u, s, vt = lift(Module.from_exported(exported), check_platform=False, gradient="primal")(x)
+    np.testing.assert_allclose((u[..., :3] * s[..., None, :]) @ vt[..., :3, :], x, atol=1e-12)
+    assert (u.shape[-1], vt.shape[-2]) == (shape[-2:] if full_matrices else (3, 3))
+
+
 def test_qr_of_a_module_of_several_platforms_is_differentiable():
   def function(a):
     return jnp.linalg.qr(a)[1]
@@ -67,6 +84,16 @@ def test_qr_of_a_module_of_several_platforms_is_differentiable():
   lifted = lift(Module.from_exported(exported), gradient="primal")
   got, want = (jax.jit(jax.jacfwd(f))(_TALL) for f in (lambda a: lifted(a)[0], function))
   np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_gesdd_of_hipsolver_is_thin_if_asked_for():
+  def function(a):
+    return lax.linalg.svd(a, full_matrices=False, algorithm=lax.linalg.SvdAlgorithm.QR)
+
+  exported = jax.export.export(jax.jit(function), platforms=["rocm"])(jax.ShapeDtypeStruct((4, 3), np.float32))
+  text = exported.mlir_module().replace("hipsolver_gesvd_ffi", "hipsolver_gesdd_ffi")
+  u, s, vt = lift(Module.from_text(text), gradient="primal")(_TALL)
+  np.testing.assert_allclose((u * s) @ vt, _TALL, atol=1e-5)
 
 
 def test_thin_svd_by_qr_iterations_is_differentiable():
