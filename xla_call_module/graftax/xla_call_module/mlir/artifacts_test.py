@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import errors
+from graftax.xla_call_module import Module, embed, errors, lift
 from graftax.xla_call_module.mlir import decode_bytes, from_hlo, oldest_version, serialize, to_text
 
 _TEXT = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
@@ -56,3 +56,14 @@ def test_hlo_of_xla_becomes_the_function_that_it_was():
 def test_damaged_hlo_is_refused():
   with pytest.raises(errors.DecodeError, match="HLO module of 3 bytes does not convert"):
     from_hlo(b"\xff\xff\xff")
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_an_artifact_of_early_2023_does_not_name_its_version(guard):
+  current = serialize(_TEXT)
+  end = current.index(b"\0", 5)
+  # Its producer is "MLIR" with the version of MLIR; other bytes stay where they are.
+  data = current[:5] + b"MLIRxxx-trunk".ljust(end - 5, b"-") + current[end:]
+  module = Module.from_bytes(data, guard=guard)
+  np.testing.assert_array_equal(lift(module)(np.array([-1, 2, -3], np.float32))[0], [1, 2, 3])
+  np.testing.assert_array_equal(embed(module)(np.array([-1, 2, -3], np.float32))[0], [1, 2, 3])

@@ -79,8 +79,9 @@ def parse(data: bytes | str, messages: list[str]) -> mlir_ir.Module:
     bytecode.check_version(data, current_version())
   try:
     if isinstance(data, bytes) and bytecode.is_portable(data):
-      return jax_versions.parsed_artifact(jax.extend.mlir.deserialize_portable_artifact(data), mlir_ir.Module.parse)
-    return mlir_ir.Module.parse(data)
+      return _from_artifact(data)
+    module = mlir_ir.Module.parse(data)
+    return _from_artifact(data) if isinstance(data, bytes) and _is_vhlo(module) else module
   except errors.StableHloError:
     raise
   except Exception as error:  # the bindings raise several unrelated types
@@ -90,6 +91,15 @@ def parse(data: bytes | str, messages: list[str]) -> mlir_ir.Module:
       f"StableHLO module ({kind}) does not parse: {details}; expected MLIR text, MLIR bytecode, or a StableHLO"
       f" portable artifact of version {'.'.join(map(str, current_version()))} or older."
     ) from None
+
+
+def _from_artifact(data: bytes) -> mlir_ir.Module:
+  return jax_versions.parsed_artifact(jax.extend.mlir.deserialize_portable_artifact(data), mlir_ir.Module.parse)
+
+
+def _is_vhlo(module: mlir_ir.Module) -> bool:
+  """Returns whether a module is in the dialect of artifacts: those of early 2023 do not name StableHLO's version."""
+  return any(view.operation.name.startswith("vhlo.") for view in module.body.operations)
 
 
 def _without_advice(details: str) -> str:

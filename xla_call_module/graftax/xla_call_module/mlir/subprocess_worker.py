@@ -123,10 +123,10 @@ def _read(data: bytes) -> None:
 
   with _make_context() as context:
     context.emit_error_diagnostics = False
-    if b"StableHLO_v" in data[:64]:
+    # As in `bindings.parse`, which this process cannot import.
+    module = None if b"StableHLO_v" in data[:64] else ir.Module.parse(data)
+    if module is None or any(view.operation.name.startswith("vhlo.") for view in module.body.operations):
       module = stablehlo.deserialize_portable_artifact(context, data)
-    else:
-      module = ir.Module.parse(data)
     if not module.operation.verify():
       raise ValueError("the module does not verify")
     str(module.operation.get_asm(large_elements_limit=8))
