@@ -38,6 +38,7 @@ from graftax.xla_call_module.patterns import old_lapack, templates
 from graftax.xla_call_module.patterns.largest import with_largest
 from graftax.xla_call_module.patterns.manual_calls import with_manual_computations
 from graftax.xla_call_module.patterns.masked_infinity import with_masked_infinities
+from graftax.xla_call_module.patterns.old_gpu_solvers import with_typed_solvers
 from graftax.xla_call_module.patterns.platform_cases import for_platform
 from graftax.xla_call_module.patterns.renaming import without_scalar_constraints
 from graftax.xla_call_module.patterns.softmax import with_softmax
@@ -64,7 +65,8 @@ class Lifted:
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
     self._uses_64_bits = without_x64.uses_64_bits(module.ir, (kind for kind, _ in found.types))
-    modern = with_manual_computations(old_lapack.modernized(with_several_results(module.ir)))
+    modern = with_typed_solvers(old_lapack.modernized(with_several_results(module.ir)))
+    modern = with_manual_computations(modern)
     if PER_DEVICE in found.names:
       modern = without_scalar_constraints(modern)
     recovered = with_softmax(templates.recover(modern, found), found)

@@ -5,6 +5,7 @@
 - `loops`: Analysis of a `while` loop: trip count, invariant carries, scanned slices and stacked results.
 - `manual_calls`: The `shard_map` of JAX before 0.7, which is a call between two changes of shape.
 - `masked_infinity`: Products with infinity that a select hides, whose gradient would be NaN.
+- `old_gpu_solvers`: Custom calls of GPU solvers of JAX before 0.4.36, in the form of their typed FFI.
 - `old_lapack`: LAPACK's custom calls of JAX before 0.4.33, in the form of its typed FFI.
 - `platform_cases`: Selects the code of one platform in a module of several.
 - `regions`: Reducers of a single op, and regions that equal the ones that JAX exports.

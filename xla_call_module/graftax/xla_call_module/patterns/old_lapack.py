@@ -12,7 +12,7 @@ import numpy as np
 
 from graftax.xla_call_module import ir
 
-__all__ = ["modernized"]
+__all__ = ["modernized", "zeros_of"]
 
 _Settings = Callable[[Sequence[int]], Mapping[str, str]]
 
@@ -155,7 +155,7 @@ class _Rewriter:
       types=tuple(op.types[i] for i in results),
       attrs=attrs,
     )
-    return [call, *(_zeros(op, i) for i in statuses)]
+    return [call, *(zeros_of(op, i) for i in statuses)]
 
   def _flags(self, op: ir.Op, old: _Old) -> list[int] | None:
     """Returns the flags of a call, or None if one of them is not known or has a value that the routine lacks."""
@@ -177,7 +177,8 @@ def _character(text: str) -> ir.TypedInt:
   return code
 
 
-def _zeros(op: ir.Op, result: int) -> ir.Op:
+def zeros_of(op: ir.Op, result: int) -> ir.Op:
+  """Returns an op whose result is zeros, in place of a result of another op."""
   kind = op.types[result]
   value = np.zeros(kind.static_shape, kind.dtype)
   return ir.Op("stablehlo.constant", (), (op.results[result],), (kind,), ir.Attributes(value=value), (), op.location)
