@@ -1,5 +1,6 @@
 """Custom calls by target: called TF functions, annotations, top k, and elementwise functions of older exporters."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from graftax.xla_call_module.lowerings.custom_calls import settings
 from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import TOKEN, materialize
 
-__all__: list[str] = []
+__all__ = ["approx_top_k"]
 
 
 @register_custom_call("tf.call_tf_function", takes_known=True)
@@ -62,14 +63,25 @@ def _dce_sink(context: Context, op: ir.Op, *operands: Any) -> tuple[()]:
   return ()
 
 
-@register_custom_call("cu_threefry2x32_ffi", "hip_threefry2x32_ffi")
+@register_custom_call("AllocateBuffer", attributes=())
+def _allocate_buffer(context: Context, op: ir.Op) -> Array:
+  """Returns zeros, as `lax.empty` does on CPUs: the contents of a new buffer are not defined."""
+  return lax.full(op.type.static_shape, 0, op.type.dtype)
+
+
+@register_custom_call("cu_threefry2x32", "cu_threefry2x32_ffi", "hip_threefry2x32", "hip_threefry2x32_ffi")
 def _threefry(context: Context, op: ir.Op, *operands: Array) -> Any:
   return threefry2x32_p.bind(*operands[:4])
 
 
-@register_custom_call("ApproxTopK", "stablehlo.dynamic_approx_top_k", takes_known=True)
+@register_custom_call("ApproxTopK", takes_known=True)
 def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
-  """Lowers to `lax.approx_max_k` or `approx_min_k`, depending on the comparator."""
+  axis = settings(op).integer("reduction_dim")
+  return approx_top_k(context, op, operands, settings(op).integer("top_k", op.types[0].static_shape[axis]))
+
+
+def approx_top_k(context: Context, op: ir.Op, operands: Sequence[Any], size: int) -> Any:
+  """Returns the `size` largest or smallest values and their indices, depending on the comparator of a call."""
   config = settings(op)
   callee = op.attrs.texts("called_computations")[0]
   direction = _compares(context.ir.functions[callee].body)
@@ -77,7 +89,6 @@ def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
     raise context.unsupported(op, f"its comparator {callee!r} is neither greater-than nor less-than.")
   function = lax.approx_max_k if direction == "GT" else lax.approx_min_k
   axis = config.integer("reduction_dim")
-  size = config.integer("top_k", op.types[0].static_shape[axis])
   values, order = function(
     materialize(operands[0]),
     size,

@@ -1,6 +1,7 @@
 import dataclasses
 
 import jax
+import jax.extend.random
 import jax.interpreters.mlir
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +33,30 @@ def test_approximate_top_k_by_a_comparator_of_its_own_raises():
   assert swapped != text
   with pytest.raises(LiftError, match="neither greater-than nor less-than"):
     lift(Module.from_text(swapped))(np.zeros(100, np.float32))
+
+
+def test_a_buffer_without_contents_is_zeros():
+  text = """func.func @main() -> tensor<2x3xbf16> {
+    %0 = stablehlo.custom_call @AllocateBuffer() : () -> tensor<2x3xbf16>
+    return %0 : tensor<2x3xbf16> }"""
+  (got,) = lift(Module.from_text(text))()
+  assert got.dtype == jnp.bfloat16
+  np.testing.assert_array_equal(got, np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("target", ["cu_threefry2x32", "hip_threefry2x32"])
+def test_random_bits_of_older_gpu_kernels_are_those_of_jax(target):
+  scalar, vector = "tensor<1xui32>", "tensor<4xui32>"
+  call = f"""func.func @main(%k: {scalar}, %l: {scalar}, %x: {vector}, %y: {vector}) -> ({vector}, {vector}) {{
+    %a = stablehlo.broadcast_in_dim %k, dims = [0] : ({scalar}) -> {vector}
+    %b = stablehlo.broadcast_in_dim %l, dims = [0] : ({scalar}) -> {vector}
+    %r:2 = stablehlo.custom_call @{target}(%a, %b, %x, %y) {{api_version = 2 : i32, backend_config = "\\04"}}
+      : ({vector}, {vector}, {vector}, {vector}) -> ({vector}, {vector})
+    return %r#0, %r#1 : {vector}, {vector} }}"""
+  count = np.arange(8, dtype=np.uint32)
+  got = lift(Module.from_text(call))(np.uint32([1]), np.uint32([2]), count[:4], count[4:])
+  want = jax.extend.random.threefry_2x32(np.uint32([1, 2]), count)
+  np.testing.assert_array_equal(jnp.concatenate(got), want)
 
 
 _CALLED = Module.from_text("""module { func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {

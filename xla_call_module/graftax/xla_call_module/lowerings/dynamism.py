@@ -11,6 +11,7 @@ from graftax.xla_call_module import analysis, errors, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.lax_extras.windows import Window
 from graftax.xla_call_module.lowerings.contraction import convolution
+from graftax.xla_call_module.lowerings.custom_call_targets import approx_top_k
 from graftax.xla_call_module.lowerings.gather_scatter import gather
 from graftax.xla_call_module.lowerings.random import rng_bit_generator
 from graftax.xla_call_module.lowerings.shape import broadcast_in_dim
@@ -125,6 +126,13 @@ def _dynamic_rng_bit_generator(context: Context, op: ir.Op, state: Any, shape: A
 def _dynamic_top_k(context: Context, op: ir.Op, x: Any, k: Any) -> Any:
   (size,) = _dims(context, op, k, "k")
   return lax.top_k(materialize(x), size)
+
+
+@register_custom_call("stablehlo.dynamic_approx_top_k", takes_known=True)
+def _dynamic_approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
+  """Lowers to an approximate top k. Operands: values, indices, two initial values, k."""
+  (size,) = _dims(context, op, operands[-1], "k")
+  return approx_top_k(context, op, operands, size)
 
 
 @register_custom_call("shape_assertion", takes_known=True)

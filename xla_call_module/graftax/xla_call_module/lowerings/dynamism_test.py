@@ -158,3 +158,13 @@ def test_attributes_that_a_dynamic_custom_call_does_not_declare_do_not_lift():
   np.testing.assert_array_equal(lift(Module.from_text(text.format(attributes="api_version = 1 : i32")))(x)[0], [5, 4])
   with pytest.raises(LiftError, match="largest = False"):
     lift(Module.from_text(text.format(attributes="largest = false")))(x)
+
+
+def test_approximate_top_k_of_a_symbolic_size_is_jax_own():
+  # Known sizes are written as another call.
+  spec = jax.ShapeDtypeStruct(export.symbolic_shape("b + 4"), np.float32)
+  exported = export.export(jax.jit(lambda x: lax.approx_max_k(x, x.shape[0] - 4)))(spec)
+  assert "stablehlo.dynamic_approx_top_k" in exported.mlir_module()
+  x = np.sin(np.arange(7, dtype=np.float32))
+  for got, want in zip(lift(Module.from_exported(exported))(x), lax.approx_max_k(x, 3), strict=True):
+    np.testing.assert_array_equal(got, want)
