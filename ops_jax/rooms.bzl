@@ -28,6 +28,7 @@ ROOMS = {
         ":image",
         ":lists",
         ":math",
+        ":nn",
         ":sparse",
         ":variants",
         "//graphdef_ir",

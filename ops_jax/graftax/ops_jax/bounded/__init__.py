@@ -15,6 +15,7 @@ element in place of the padding:
 - `masks`: Masks, and how arrays of bounded size are aligned, filled and marked as invalid.
 - `concat_split`: Joining and splitting: Concat, ConcatV2, Pack, Unpack, Split, SplitV.
 - `creation`: Arrays of traced size: Range, Fill, BroadcastTo, Tile, OneHot.
+- `ctc_decoders`: Labels from the logits of a CTC model: CTCGreedyDecoder.
 - `dynamic_dimensions`: Dimensions that a graph itself declares as dynamic: XlaSetDynamicDimensionSize,
   XlaRemoveDynamicDimensionSize.
 - `dynamic_partition`: Rows split by label: DynamicPartition.

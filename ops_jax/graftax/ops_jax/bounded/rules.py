@@ -186,6 +186,7 @@ _RULES: dict[str, BoundedRule] = {}
 _MODULES = (
   "concat_split",
   "creation",
+  "ctc_decoders",
   "dynamic_dimensions",
   "dynamic_partition",
   "elementwise",

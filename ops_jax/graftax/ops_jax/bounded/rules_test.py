@@ -50,6 +50,7 @@ _CASES = {
   # As many channels as before: for no images TensorFlow returns the shape of its input, whatever it infers.
   "Conv2D": lambda x: tf.nn.conv2d(_image(x), tf.reshape(tf.cos(tf.range(16.0)), [2, 2, 2, 2]), 1, "SAME"),
   "CropAndResize": lambda x: tf.image.crop_and_resize(_IMAGES[:1], x, tf.zeros_like(_labels(x)), [2, 2]),
+  "CTCGreedyDecoder": lambda x: _decoded(x),
   "Cumprod": lambda x: tf.math.cumprod(x, 0, exclusive=True, reverse=True),
   "Cumsum": lambda x: (tf.cumsum(x, 0), tf.cumsum(x, 0, reverse=True), tf.cumsum(x, 1)),
   "DynamicPartition": lambda x: tf.dynamic_partition(x, _labels(x), 3),
@@ -300,6 +301,16 @@ def _difference(x, y):
 
 def _image(rows):
   return tf.reshape(tf.tile(rows, [1, 8]), [-1, 4, 4, 2])
+
+
+def _decoded(rows):
+  """Labels of three sequences, of which as many steps are valid as rows are kept."""
+  length = tf.shape(rows)[0]
+  found = [
+    tf.nn.ctc_greedy_decoder(tf.stack([_X, -_X, _X[::-1]], 1), [length, length // 2, _N - length], merge, blank)
+    for merge, blank in ((True, None), (False, 1))
+  ]
+  return tf.nest.flatten([*found, tf.sparse.to_dense(found[0][0][0], -1)], expand_composites=True)
 
 
 def _by_rows(function):

@@ -1,4 +1,8 @@
-"""Labels from the logits of a CTC model: CTCGreedyDecoder, CTCBeamSearchDecoder. The logits must be known."""
+"""Labels from the logits of a CTC model: CTCGreedyDecoder, CTCBeamSearchDecoder.
+
+The number of labels depends on data. `bounded.ctc_decoders` has the greedy decoder for traced logits; the search needs
+known ones.
+"""
 
 import dataclasses
 import math
@@ -10,7 +14,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Static
 
-__all__ = ["ctc_beam_search_decoder", "ctc_greedy_decoder"]
+__all__ = ["blank_class", "check_lengths", "check_shapes", "ctc_beam_search_decoder", "ctc_greedy_decoder"]
 
 _Sparse = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -28,7 +32,7 @@ def ctc_greedy_decoder(
   Source op: `tf.raw_ops.CTCGreedyDecoder`.
 
   Args:
-    inputs: `[time, batch, classes]` logits, float32 or float64. Must be concrete.
+    inputs: `[time, batch, classes]` logits, float32 or float64. Traced logits give labels of bounded size.
     sequence_length: `[batch]`, number of valid time steps of each row.
     merge_repeated: whether equal classes at successive steps are one label.
     blank_index: the class of blanks; negative counts from the end.
@@ -38,14 +42,10 @@ def ctc_greedy_decoder(
     of the largest logits.
 
   Raises:
-    StaticInputError: an input depends on traced data, and with it the shape of the result.
     InvalidInputError: a sequence is longer than the inputs, or the blank is not a class.
   """
   _check("CTCGreedyDecoder", inputs, sequence_length)
-  classes = inputs.shape[2]
-  if not -classes <= blank_index < classes:
-    raise InvalidInputError(f"CTCGreedyDecoder: blank_index {blank_index} is out of range for {classes} classes.")
-  blank = blank_index % classes
+  blank = blank_class(inputs.shape[2], blank_index)
   best = np.argmax(inputs, axis=2)
   total = np.zeros((inputs.shape[1], 1), inputs.dtype)
   paths = []
@@ -110,13 +110,36 @@ def ctc_beam_search_decoder(
   return *indices, *values, *shapes, log_probability
 
 
+def blank_class(classes: int, blank_index: int) -> int:
+  """Returns the class of blanks in CTCGreedyDecoder as an index from 0."""
+  if not -classes <= blank_index < classes:
+    raise InvalidInputError(f"CTCGreedyDecoder: blank_index {blank_index} is out of range for {classes} classes.")
+  return blank_index % classes
+
+
 def _check(op: str, inputs: np.ndarray, lengths: tuple[int, ...]) -> None:
-  if inputs.ndim != 3:
-    raise InvalidInputError(f"{op}: logits of shape {inputs.shape}; expected [time, batch, classes].")
-  if len(lengths) != inputs.shape[1]:
-    raise InvalidInputError(f"{op}: {len(lengths)} sequence lengths for a batch of {inputs.shape[1]}.")
-  if any(not 0 <= length <= inputs.shape[0] for length in lengths):
-    raise InvalidInputError(f"{op}: sequence lengths {lengths!r}; expected 0 to {inputs.shape[0]}, the time steps.")
+  check_shapes(op, inputs.shape, (len(lengths),))
+  check_lengths(op, inputs.shape[0], lengths)
+
+
+def check_shapes(op: str, inputs: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+  """Raises if the shapes of the logits and of the sequence lengths do not fit.
+
+  Args:
+    op: the name of the op, for the message.
+    inputs: the shape of the logits.
+    lengths: the shape of the sequence lengths.
+  """
+  if len(inputs) != 3:
+    raise InvalidInputError(f"{op}: logits of shape {inputs}; expected [time, batch, classes].")
+  if lengths != inputs[1:2]:
+    raise InvalidInputError(f"{op}: sequence lengths of shape {lengths} for a batch of {inputs[1]}.")
+
+
+def check_lengths(op: str, steps: int, lengths: tuple[int, ...]) -> None:
+  """Raises if a sequence is longer than the logits, which have `steps` time steps."""
+  if any(not 0 <= length <= steps for length in lengths):
+    raise InvalidInputError(f"{op}: sequence lengths {lengths!r}; expected 0 to {steps}, the time steps.")
 
 
 def _sparse(paths: Iterable[np.ndarray]) -> _Sparse:
