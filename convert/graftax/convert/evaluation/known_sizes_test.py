@@ -14,6 +14,8 @@ PROGRAMS = {
   "weights": lambda x: tf.math.bincount(x, tf.cast(x, tf.float32), minlength=6, maxlength=6),
   "of another dtype": lambda x: tf.zeros([tf.cast(tf.clip_by_value(tf.reduce_max(x), 3, 3), tf.int64)]),
   "bounds from shapes": lambda x: tf.zeros([tf.minimum(tf.maximum(x[0], tf.shape(x)[0]), tf.size(x))]),
+  "of clipped elements": lambda x: tf.math.bincount(tf.reshape(tf.clip_by_value(x[None], 0, 4), [-1]), minlength=5),
+  "of elements below others": lambda x: tf.zeros([tf.maximum(tf.reduce_max(tf.minimum(x, [2, 3, 1, 3, 2])), 3)]),
   "on the way": lambda x: tf.range(tf.maximum(tf.minimum(tf.minimum(x[0], 3), x[1]), 3)),
 }
 
@@ -33,9 +35,9 @@ def test_a_size_with_one_possible_value_is_known(name):
   [
     lambda x: tf.zeros([tf.maximum(x[0], 3)]),
     lambda x: tf.zeros([tf.cast(tf.cast(tf.minimum(x[0], 300), tf.uint8), tf.int32)]),
-    lambda x: tf.zeros([tf.minimum(tf.maximum(x, 3), 3)[0]]),
+    lambda x: tf.math.bincount(tf.maximum(x, 3), minlength=10),
   ],
-  ids=["no upper bound", "may wrap", "no scalar"],
+  ids=["no upper bound", "may wrap", "no upper bound of elements"],
 )
 def test_a_size_without_a_bound_is_an_error(function):
   fn = gc.convert_functional(tf.function(function), X)

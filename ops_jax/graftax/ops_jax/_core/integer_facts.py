@@ -5,7 +5,8 @@ TensorFlow computes sizes and positions with ordinary ops. Two facts keep many o
 - `x[:, t : t + 2]` reaches `StridedSlice` as two traced vectors, `[0, t]` and `[0, t + 2]`. Each entry is a traced
   scalar plus a known offset, so the extent of the slice is known.
 - `tf.math.bincount` with a least and a largest size computes `min(5, max(5, n))`. The range of this scalar has one
-  value, so the scalar is known.
+  value, so the scalar is known. Without a largest size it computes `max(5, max(x) + 1)`, which is known if `x` was
+  clipped to less than 5.
 
 A range may also be that of all elements of an array. It bounds the longest of ragged rows: the splits lie between 0 and
 the number of values, so the largest difference of two of them does, too.
@@ -15,6 +16,7 @@ An evaluation carries one `IntegerFacts`. A lowering that uses it has a keyword-
 """
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
@@ -88,6 +90,10 @@ class _Range:
   high: float
   is_certain: bool = True
 
+  def union(self, other: "_Range") -> "_Range":
+    """Returns the least interval that holds both."""
+    return _Range(min(self.low, other.low), max(self.high, other.high), self.is_certain and other.is_certain)
+
 
 _ANY = _Range(-np.inf, np.inf)
 
@@ -159,8 +165,10 @@ class IntegerFacts:
     Args:
       result: a traced array of signed integers; of others nothing is noted.
       values: known or traced arrays of integers.
-      max_rank: note nothing of a result of more dimensions.
+      max_rank: note no entries of a result of more dimensions.
     """
+    if len(values) == 1:
+      self._note_same_range(result, values[0])
     if not _is_index(result, max_rank):
       return result
     parts = [self._find_entries(value) for value in values]
@@ -300,27 +308,27 @@ class IntegerFacts:
     return (int(range_.high), range_.is_certain) if np.isfinite(range_.high) else None
 
   def minimum(self, result: Array, x: Array, y: Array) -> Array:
-    """Returns `result`, which is `min(x, y)`; as a known value if only one value is possible.
+    """Returns `result`, which is `min(x, y)`; a scalar as a known value if only one value is possible.
 
     Args:
-      result: a traced scalar of an integer dtype; others are returned unchanged.
-      x: a scalar.
-      y: a scalar.
+      result: a traced array of an integer dtype; others are returned unchanged.
+      x: an array that broadcasts to `result`.
+      y: an array that broadcasts to `result`.
     """
-    if not all(map(_is_integer_scalar, (result, x, y))):
+    if not all(map(_is_integers, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
     return self._within(result, _Range(min(a.low, b.low), min(a.high, b.high), a.is_certain and b.is_certain))
 
   def maximum(self, result: Array, x: Array, y: Array) -> Array:
-    """Returns `result`, which is `max(x, y)`; as a known value if only one value is possible.
+    """Returns `result`, which is `max(x, y)`; a scalar as a known value if only one value is possible.
 
     Args:
-      result: a traced scalar of an integer dtype; others are returned unchanged.
-      x: a scalar.
-      y: a scalar.
+      result: a traced array of an integer dtype; others are returned unchanged.
+      x: an array that broadcasts to `result`.
+      y: an array that broadcasts to `result`.
     """
-    if not all(map(_is_integer_scalar, (result, x, y))):
+    if not all(map(_is_integers, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
     return self._within(result, _Range(max(a.low, b.low), max(a.high, b.high), a.is_certain and b.is_certain))
@@ -400,12 +408,12 @@ class IntegerFacts:
 
   def _range(self, x: Array) -> _Range:
     if is_known(x):
-      return _Range(int(x), int(x))
+      return _Range(int(np.min(x)), int(np.max(x))) if x.size else _ANY
     noted = self._ranges.get(x)
     if noted is not None:
       return noted
     entries = self._entries_by_array(x)
-    return _ANY if entries is None else self._range_of(entries[0])
+    return functools.reduce(_Range.union, map(self._range_of, entries)) if entries else _ANY
 
   def _range_of(self, entry: Affine) -> _Range:
     if not isinstance(entry.offset, int):
@@ -421,7 +429,7 @@ class IntegerFacts:
   def _within(self, result: Array, range_: _Range) -> Array:
     if is_known(result):
       return result
-    if range_.low == range_.high and range_.is_certain:
+    if range_.low == range_.high and range_.is_certain and not result.ndim:
       return np.asarray(range_.low, result.dtype)
     if range_ != _ANY:
       self._ranges.set(result, range_)
@@ -464,4 +472,8 @@ def _is_index(x: Value, max_rank: int = 1) -> bool:
 
 
 def _is_integer_scalar(value: Value) -> bool:
-  return getattr(value, "shape", None) == () and np.issubdtype(value.dtype, np.integer) and not is_symbolic(value)
+  return getattr(value, "shape", None) == () and _is_integers(value)
+
+
+def _is_integers(value: Value) -> bool:
+  return getattr(dtype_of(value), "kind", None) in ("i", "u") and not is_symbolic(value)
