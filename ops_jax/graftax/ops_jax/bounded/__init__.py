@@ -37,9 +37,10 @@ element in place of the padding:
 - `segment`: Reductions of rows by segment: UnsortedSegmentSum, SegmentSum, SparseSegmentSum. Rows in the padding are
   dropped.
 - `select_where`: Positions of true elements: Where.
-- `shape_ops`: Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape.
+- `shape_ops`: Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape, InvertPermutation.
 - `slicing`: Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad.
-- `sort_search`: The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK.
+- `sort_search`: Sorting and searching along an axis of bounded size, or for a traced number of elements: TopKV2,
+  LowerBound.
 - `sparse_tensor`: Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder,
   SparseFillEmptyRows.
 - `tensor_list`: Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack.

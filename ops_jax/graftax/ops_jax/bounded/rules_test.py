@@ -191,8 +191,11 @@ _CASES = {
   "FusedBatchNorm": lambda x: _normalized(x, _raw.FusedBatchNorm),
   "FusedBatchNormV2": lambda x: _normalized(x, _raw.FusedBatchNormV2),
   "Igammac": lambda x: _raw.Igammac(a=x, x=x * 2.0),
+  "InvertPermutation": lambda x: tf.math.invert_permutation(tf.argsort(x[:, 0])),
   "LRN": lambda x: tf.nn.lrn(_image(x)),
   "ListDiff": lambda x: (_difference(_labels(x), [1]), _difference([0, 1, 2, 3], _labels(x))),
+  "LowerBound": lambda x: _places_in_order(x, "left"),
+  "UpperBound": lambda x: _places_in_order(x, "right"),
   "MatrixDiagPart": lambda x: _raw.MatrixDiagPart(input=tf.reshape(x, [-1, 2, 2])),
   "NextAfter": lambda x: _raw.NextAfter(x1=x, x2=x * 2.0),
   "ParallelDynamicStitch": lambda x: _stitched(x, _raw.ParallelDynamicStitch),
@@ -301,6 +304,18 @@ def _difference(x, y):
 
 def _image(rows):
   return tf.reshape(tf.tile(rows, [1, 8]), [-1, 4, 4, 2])
+
+
+def _places_in_order(rows, side):
+  """Places of values in sorted ones, of which the first, the second or both have a size that depends on data."""
+  ordered, values = tf.sort(rows[:, 0]), rows[:, 1]
+  greatest = tf.concat([ordered, [np.inf, np.inf]], 0)
+  return (
+    tf.searchsorted([0.2, 0.5, 0.5], tf.concat([values, [0.5]], 0), side),
+    tf.searchsorted(ordered, [0.3, np.inf], side),
+    tf.searchsorted(greatest, tf.concat([values, ordered, [np.inf]], 0), side),
+    tf.searchsorted(tf.sort(_labels(rows)), _labels(rows), side),
+  )
 
 
 def _decoded(rows):

@@ -1,4 +1,4 @@
-"""Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape."""
+"""Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape, InvertPermutation."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
 from graftax.ops_jax._core.values import Value, shape_vector
-from graftax.ops_jax.bounded.masks import any_of, any_overflow, as_bounded, poisoned, resized
+from graftax.ops_jax.bounded.masks import any_of, any_overflow, as_bounded, filled, poisoned, resized
 from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -254,3 +254,13 @@ def ensure_shape(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
       is_bad = any_of(is_bad, length != dim)
       padded, lengths[axis] = resized(padded, axis, dim), None
   return [call.made(poisoned(padded, is_bad), lengths, x.may_overflow)]
+
+
+@carries("InvertPermutation")
+def invert_permutation(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns the inverse of a permutation of bounded size."""
+  (x,) = inputs
+  size = x.padded.shape[0]
+  positions = jnp.arange(size, dtype=x.dtype)
+  result = jnp.zeros_like(positions).at[filled(x, size)].set(positions, mode="drop")
+  return [call.made(result, x.lengths, x.may_overflow)]

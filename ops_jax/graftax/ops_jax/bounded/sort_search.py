@@ -1,4 +1,4 @@
-"""The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK."""
+"""Sorting and searching along an axis of bounded size, or for a traced number of elements: TopKV2, LowerBound."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ from graftax.ops_jax.bounded.masks import (
   poisoned,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import BoundedCall, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
 
-__all__ = ["top_k"]
+__all__ = ["search_bound", "top_k"]
 
 
 @makes("TopKV2", "TopK")
@@ -55,3 +55,17 @@ def top_k(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
     result = masked_derivative(poisoned(result, is_bad), valid_mask(result.shape, lengths))
     outputs.append(call.made(result, lengths, may_overflow or x.may_overflow))
   return outputs
+
+
+@carries("LowerBound", "UpperBound")
+def search_bound(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns where values would be inserted in sorted rows; the padding of a row follows all its elements."""
+  rows, wanted = map(as_bounded, inputs)
+  if rows.lengths[0] is not None or wanted.lengths[0] is not None:
+    call.refuse("the number of rows depends on data")
+  greatest = jnp.inf if jnp.issubdtype(rows.dtype, jnp.floating) else jnp.iinfo(rows.dtype).max
+  places = call.run_one(filled(rows, greatest), wanted.padded)
+  if rows.lengths[1] is not None:
+    # A value that equals the filler is found in the padding or behind it.
+    places = call.marked(jnp.minimum(places, rows.lengths[1].astype(places.dtype)), rows)
+  return [call.made(places, wanted.lengths, wanted.may_overflow)]
