@@ -10,8 +10,7 @@
 - `conv_gradients`: Gradients of convolutions: Conv2DBackpropInput, Conv2DBackpropFilter, and those of Conv3D and
   depthwise.
 - `ctc`: CTCLoss (connectionist temporal classification), for labels whose alignment to the inputs is unknown.
-- `ctc_decoders`: Labels from the logits of a CTC model: CTCGreedyDecoder, CTCBeamSearchDecoder. The search needs
-  known logits.
+- `ctc_decoders`: Labels from the logits of a CTC model: CTCGreedyDecoder, CTCBeamSearchDecoder.
 - `cudnn_rnn`: Recurrent networks of cuDNN: CudnnRNN, CudnnRNNV2, CudnnRNNV3, and the order in which they pack weights.
 - `data_format`: Translation of axes and shapes between layouts: DataFormatDimMap, DataFormatVecPermute.
 - `depthwise`: Depthwise convolution, in a form that is fast on CPUs and a grouped one: DepthwiseConv2dNative.
