@@ -42,7 +42,7 @@ element in place of the padding:
 - `sort_search`: Sorting and searching along an axis of bounded size, or for a traced number of elements: TopKV2,
   LowerBound.
 - `sparse_tensor`: Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder,
-  SparseFillEmptyRows.
+  SparseReduceSumSparse.
 - `tensor_list`: Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack.
 - `unique`: Distinct elements, and elements that another vector lacks: Unique, ListDiff.
 

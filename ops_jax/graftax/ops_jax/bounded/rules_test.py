@@ -224,6 +224,8 @@ _CASES = {
   "SparseFillEmptyRows": lambda x: _raw.SparseFillEmptyRows(
     indices=_coordinates(x), values=x[:, 1], dense_shape=[5, 9], default_value=-1.0
   ),
+  "SparseReduceMaxSparse": lambda x: _reduced_rows(x, tf.sparse.reduce_max),
+  "SparseReduceSumSparse": lambda x: _reduced_rows(x, tf.sparse.reduce_sum),
   "SparseReorder": lambda x: _raw.SparseReorder(
     input_indices=_coordinates(x)[::-1], input_values=x[:, 1], input_shape=[5, 9]
   ),
@@ -304,6 +306,14 @@ def _difference(x, y):
 
 def _image(rows):
   return tf.reshape(tf.tile(rows, [1, 8]), [-1, 4, 4, 2])
+
+
+def _reduced_rows(rows, reduce):
+  """Entries of a matrix `[5, 9]`, several in each row, reduced to one for each row, for each column, and in all."""
+  matrix = tf.SparseTensor(_coordinates(rows), rows[:, 1] - 0.5, [5, 9])
+  cases = [(1, False), (0, True), ([0, 1], True), ([], False)]
+  results = [reduce(matrix, axis, keepdims, output_is_sparse=True) for axis, keepdims in cases]
+  return tf.nest.flatten(results, expand_composites=True)
 
 
 def _places_in_order(rows, side):

@@ -23,6 +23,7 @@ from graftax.ops_jax.bounded.masks import (
 )
 from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
+from graftax.xla_call_module.lax_extras import highest
 
 __all__ = ["search_bound", "top_k"]
 
@@ -63,8 +64,7 @@ def search_bound(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   rows, wanted = map(as_bounded, inputs)
   if rows.lengths[0] is not None or wanted.lengths[0] is not None:
     call.refuse("the number of rows depends on data")
-  greatest = jnp.inf if jnp.issubdtype(rows.dtype, jnp.floating) else jnp.iinfo(rows.dtype).max
-  places = call.run_one(filled(rows, greatest), wanted.padded)
+  places = call.run_one(filled(rows, highest(rows.dtype)), wanted.padded)
   if rows.lengths[1] is not None:
     # A value that equals the filler is found in the padding or behind it.
     places = call.marked(jnp.minimum(places, rows.lengths[1].astype(places.dtype)), rows)

@@ -1,4 +1,4 @@
-"""Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder, SparseFillEmptyRows."""
+"""Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder, SparseReduceSumSparse."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,10 +22,13 @@ from graftax.ops_jax.bounded.masks import (
 )
 from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.scatter import dropped, finished, in_step
+from graftax.ops_jax.bounded.select_where import true_positions
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
   "sparse_fill_empty_rows",
+  "sparse_reduce",
   "sparse_reorder",
   "sparse_reshape",
   "sparse_tensor_dense_mat_mul",
@@ -125,3 +128,46 @@ def _filled_rows(
     is_empty,
     call.made(places.astype(canonical_dtype(np.int64)), sources[0].lengths[:1], overflow is not None),
   ]
+
+
+@makes("SparseReduceSumSparse", "SparseReduceMaxSparse")
+def sparse_reduce(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Reduces entries along axes to a sparse tensor, which has at most as many."""
+  shape = call.static(inputs[2], tuple[int, ...], "input_shape")
+  gone = {axis % len(shape) for axis in call.static(inputs[3], tuple[int, ...], "reduction_axes")}
+  kept = [axis for axis in range(len(shape)) if axis not in gone]
+  i, v = in_step(call, as_bounded(inputs[0]), as_bounded(inputs[1]), 1)
+  rows, is_first, places, order = _grouped(i, kept)
+  positions, count, may_overflow = true_positions(call, is_first, i)
+  count, may_overflow = checked_length(count, any_overflow(v)), may_overflow or v.may_overflow
+  is_sum = call.node.op == "SparseReduceSumSparse"
+  start = jnp.full(order.size, 0 if is_sum else lowest(v.dtype), v.dtype)
+  reduced = getattr(start.at[places], "add" if is_sum else "max")(v.padded[order], mode="drop")
+  values = masked_derivative(reduced[: positions.size], row_mask(count, positions.size))
+  coordinates = rows[positions]
+  if call.attrs["keep_dims"]:
+    coordinates = jnp.zeros((positions.size, len(shape)), rows.dtype).at[:, np.array(kept, int)].set(coordinates)
+    result_shape = [1 if axis in gone else size for axis, size in enumerate(shape)]
+  else:
+    result_shape = [shape[axis] for axis in kept]
+  return [
+    call.made(coordinates, (count, None), may_overflow),
+    call.made(values, (count,), may_overflow),
+    np.array(result_shape, np.int64),
+  ]
+
+
+def _grouped(i: BoundedArray, kept: Sequence[int]) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+  """Groups the coordinates that are equal along some axes.
+
+  Returns:
+    The coordinates along these axes in order, padding last; which of them is the first of a group; the group of each,
+    out of range in the padding; and their positions in `i`.
+  """
+  size = i.padded.shape[0]
+  is_valid = jnp.ones(size, bool) if i.lengths[0] is None else row_mask(i.lengths[0], size)
+  rows = i.padded[:, np.array(kept, int)]
+  order = jnp.lexsort([*rows.T[::-1], ~is_valid])
+  rows, is_valid = rows[order], is_valid[order]
+  is_first = jnp.concatenate([jnp.ones(1, bool), jnp.any(rows[1:] != rows[:-1], axis=1)])[:size] & is_valid
+  return rows, is_first, jnp.where(is_valid, jnp.cumsum(is_first) - 1, size), order

@@ -147,7 +147,8 @@ def _register_reduction(op: str, how: str) -> None:
     Source ops: `tf.raw_ops.SparseReduceSumSparse` and `SparseReduceMaxSparse`.
 
     Args:
-      input_indices: `[nnz, rank]` int64. Must be concrete, like all inputs but the values.
+      input_indices: `[nnz, rank]` int64. If traced, the result has a bounded size. All other inputs but the values must
+        be concrete.
       input_values: `[nnz]`, any numeric dtype for sums, any real dtype for maxima.
       input_shape: `[rank]`.
       reduction_axes: the axes to remove. If there are none, nothing is reduced.
@@ -157,7 +158,7 @@ def _register_reduction(op: str, how: str) -> None:
       Coordinates, values and shape.
 
     Raises:
-      StaticInputError: `input_indices` depends on traced data.
+      StaticInputError: `input_shape` or `reduction_axes` depends on traced data.
     """
     return _reduced_to_sparse(input_indices, input_values, input_shape, reduction_axes, keep_dims, how)
 
