@@ -117,6 +117,7 @@ class _Conditions:
     self._where = f"function {workspace.function.name!r}"
     self._nodes = region.nodes
     self._of: dict[str, _Condition] = {}
+    self._constants: dict[bool, TensorRef] = {}
     self.joins: dict[str, _Join] = {}
     for node in list(region.nodes.values()):
       condition = self._of[node.name] = self._merge(node) if role(node) == "merge" else self._all(node)
@@ -132,11 +133,21 @@ class _Conditions:
     return self.of(name) == _ALWAYS
 
   def predicate(self, switch: Node) -> TensorRef:
-    """Returns the predicate of a Switch, as the tensor behind any Identity nodes."""
+    """Returns the predicate of a Switch, as the tensor behind any Identity nodes.
+
+    Known predicates of one value are one predicate: TensorFlow's optimizer folds the Identity nodes of a conditional
+    on a constant to constants of their own.
+    """
     ref = switch.inputs[1]
     while ref.node in self._nodes and self._nodes[ref.node].op == "Identity":
       ref = self._nodes[ref.node].inputs[0]
-    return ref
+    value = _known_truth(self._nodes.get(ref.node))
+    if value is None:
+      return ref
+    # Only a constant that always runs can be the predicate of an If outside of the branch that has the Switch.
+    if self.is_always(ref.node):
+      self._constants.setdefault(value, ref)
+    return self._constants.get(value, ref)
 
   def describe(self, condition: _Condition) -> str:
     """Returns a condition in words."""
@@ -183,6 +194,16 @@ class _Conditions:
       f"{self._where}, node {node.name!r} ({node.op}): its inputs do not come from the two branches of one "
       f"conditional: {inputs}."
     )
+
+
+def _known_truth(node: Node | None) -> bool | None:
+  """Returns the value of a node that is a constant bool, and None for any other."""
+  if node is None or node.op != "Const":
+    return None
+  value = node.attrs.get("value")
+  if not isinstance(value, Tensor) or value.dtype != DType.BOOL or value.shape != ():
+    return None
+  return bool(value.numpy())
 
 
 def _both(first: _Condition, second: _Condition) -> _Condition:

@@ -388,6 +388,36 @@ def test_a_branch_that_never_runs_is_left_out():
   assert "never" not in text
 
 
+def test_equal_constants_are_one_predicate():
+  # What TensorFlow's optimizer makes of `tf.cond(True, ...)`: it folds each Identity of the predicate.
+  nodes = """
+    true = Const:b
+    folded = Const:b
+    pivot = Switch:b true true
+    switch_f = Identity:b pivot
+    one = Const ^switch_f
+    switch = Switch x folded
+    neg = Neg switch:1
+    cond/merge = Merge one neg
+  """
+  _expect(
+    _raised(nodes, "cond/merge"),
+    """
+    function f(x: float32) -> (cond/merge: invalid)
+      true = Const()
+      folded = Const()
+      cond = StatelessIf(true, x) else_branch=@f/cond/else then_branch=@f/cond/then
+      return cond
+    function f/cond/then(x: float32) -> (result_0: float32)
+      neg = Neg(x)
+      return neg
+    function f/cond/else(x: float32) -> (result_0: float32)
+      one = Const()
+      return one
+    """,
+  )
+
+
 @pytest.mark.parametrize(
   ("nodes", "result", "error", "message"),
   [
