@@ -268,6 +268,21 @@ def test_a_list_written_beyond_the_room_of_a_bounded_loop_makes_its_results_inva
   assert np.isnan(jax.jit(fn)(x / 2)[0]).all()
 
 
+def _lengths_of_a_growing_list(x):
+  no_axes = tf.constant([], tf.int32)
+  rows = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+  lengths = tf.raw_ops.EmptyTensorList(element_shape=no_axes, max_num_elements=-1, element_dtype=tf.int32)
+  for t in tf.range(4):
+    lengths = tf.raw_ops.TensorListPushBack(input_handle=lengths, tensor=rows.size())
+    rows = rows.write(t, x)
+  return tf.raw_ops.TensorListStack(input_handle=lengths, element_shape=no_axes, element_dtype=tf.int32)
+
+
+def test_a_list_holds_the_lengths_of_a_list_that_grows():
+  fn = gc.convert_functional(tf.function(_lengths_of_a_growing_list), X)
+  np.testing.assert_array_equal(jax.jit(fn)(X), tf.function(_lengths_of_a_growing_list)(X))
+
+
 def test_a_growing_list_of_unknown_length_says_what_helps():
   fn = gc.convert_functional(tf.function(_growing_in_steps), np.ones(3, np.float32))
   with pytest.raises(NotImplementedError, match="max_while_iterations"):

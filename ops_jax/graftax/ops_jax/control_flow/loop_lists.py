@@ -18,6 +18,7 @@ from graftax.ops_jax._core.context import CountedLoop
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.variants.structures import (
+  Constant,
   OneOf,
   Structure,
   chosen,
@@ -125,6 +126,9 @@ def fit_lists(
     )
     capacity, final_lengths[position] = _growth(change, num_iterations, bound)
     fitted[position] = _with_room(fitted[position], capacity)
+  if _holds_constants(fitted):
+    # An element that was the length of a growing list was known until that list got a traced length.
+    fitted = _settled(fitted, body, counters)
   return LoopLists(fitted, final_lengths)
 
 
@@ -193,6 +197,11 @@ def _settled_value(value: Value, after: Structure) -> Value:
     return value
   is_new = value.buffer is None or value.capacity == 0
   return with_element(value, after.element if is_new else joined(value.element, after.element))
+
+
+def _holds_constants(values: Sequence[Value]) -> bool:
+  leaves = jax.tree.leaves(list(values), is_leaf=lambda value: isinstance(value, Constant))
+  return any(isinstance(leaf, Constant) for leaf in leaves)
 
 
 def _outline(values: Sequence[Value]) -> Any:
