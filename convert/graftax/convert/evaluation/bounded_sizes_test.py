@@ -386,6 +386,25 @@ def test_a_graph_without_bounds_refuses_every_name():
     gc.convert(tf.function(lambda x: x + 1.0), X)
 
 
+@pytest.mark.parametrize(
+  "function",
+  [
+    lambda x, n: x[:, : n[0]],
+    lambda x, n: x[0, n[0] : n[1]],
+    lambda x, n: x[1:, n[0] :],
+    lambda x, n: x[:, n[1] : n[0] : -1],
+    lambda x, n: x[:, -n[0] :],
+  ],
+)
+def test_outside_of_jit_slices_end_where_data_say(function):
+  x, ends = np.arange(12, dtype=np.float32).reshape(2, 6), np.array([2.4, 4.7], np.float32)
+  tf_fn = tf.function(lambda x, ends: function(x, tf.cast(ends, tf.int32)))
+  fn = gc.convert_functional(tf_fn, x, ends)
+  np.testing.assert_array_equal(fn(x, ends), tf_fn(x, ends))
+  rows = jax.vmap(fn, (0, None))(x[None], ends)
+  np.testing.assert_array_equal(rows[0], tf_fn(x, ends))
+
+
 def test_outside_of_jit_no_bound_is_used():
   """Not in a loop either, which is otherwise compiled as a whole: nothing is cut, and nothing has to be reported."""
 

@@ -306,18 +306,21 @@ def _range(
   if stride == 0:
     raise InvalidInputError(f"{op}: the stride of entry {i} is 0.")
   has_begin, has_end = not masks.get("begin_mask", 0) >> i & 1, not masks.get("end_mask", 0) >> i & 1
+  begin, end = begins[i].offset if has_begin else None, ends[i].offset if has_end else None
   if (has_begin and not begins[i].is_known) or (has_end and not ends[i].is_known):
     distance = begins[i].distance(ends[i]) if has_begin and has_end and stride == 1 else None
-    if distance is None:
+    if distance is not None:
+      position = begins[i].value()
+      assert _is_traced(position), "internal: a known position at a known distance from a traced one"
+      return _window(position, distance, dim)
+    values = [entry.value() if has else None for entry, has in ((begins[i], has_begin), (ends[i], has_end))]
+    if any(isinstance(value, jax.core.Tracer) for value in values):
       raise StaticInputError(
         f"{op}: the range of dimension {axis} depends on traced data, so the extent of the result is not known. Use "
         f"an end that is the begin plus a constant, tf.slice with a constant size, or a mask over the whole dimension."
       )
-    position = begins[i].value()
-    assert _is_traced(position), "internal: a known position at a known distance from a traced one"
-    return _window(position, distance, dim)
-  begin = begins[i].offset if has_begin else None
-  end = ends[i].offset if has_end else None
+    # Outside of jit, arrays that ops have computed have values.
+    begin, end = (int(value) if isinstance(value, jax.Array) else value for value in values)
   if stride > 0:
     start = 0 if begin is None else _clamp(_from_front(begin, dim), 0, dim)
     stop = dim if end is None else _clamp(_from_front(end, dim), 0, dim)
