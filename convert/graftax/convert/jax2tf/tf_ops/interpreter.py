@@ -49,10 +49,7 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
   rule = registry.find(eqn.primitive.name)
   try:
     if rule is None:
-      program = lifted(eqn)
-      if program is None:
-        raise Unsupported("no rule")
-      return run_jaxpr(b, program, operands)
+      return run_jaxpr(b, lifted(eqn), operands)
     if rule.folds and _can_fold(eqn, operands, outs):
       return _folded(b, eqn, operands)
     found = rule.function(b, *operands, **rule.arguments(eqn.params, outs))

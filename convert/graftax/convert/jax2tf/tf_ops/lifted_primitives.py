@@ -6,6 +6,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from graftax.convert.jax2tf.tf_ops import registry
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.tensors import physical_spec
 from graftax.convert.jax2tf.traced_function import as_keys, without_extended_dtype
 from graftax.convert.jaxprs import nested_equations
@@ -15,17 +16,20 @@ from graftax.ops_jax import Array
 __all__ = ["lifted"]
 
 
-def lifted(equation: JaxprEqn) -> ClosedJaxpr | None:
-  """Returns what an equation computes, in primitives that have rules; None if it cannot be said in them.
+def lifted(equation: JaxprEqn) -> ClosedJaxpr:
+  """Returns what an equation computes, in primitives that have rules.
 
   Every primitive that JAX can compile has a lowering to StableHLO, and that is lifted to JAX. Operands and results are
   those that a TensorFlow graph has: random keys are their data.
+
+  Raises:
+    Unsupported: its lowering cannot be exported or lifted, or consists of primitives of which some have no rule.
   """
   # Importing what lifts takes a third of a second.
   from graftax.xla_call_module import Module, lift
 
-  if equation.effects:
-    return None
+  if equation.effects or equation.primitive.name.endswith("callback"):
+    raise Unsupported("no rule")
   # Any: the type that JAX declares for `aval` has no dtype.
   variables: list[Any] = list(equation.invars)
   dtypes = [variable.aval.dtype for variable in variables]
@@ -42,7 +46,20 @@ def lifted(equation: JaxprEqn) -> ClosedJaxpr | None:
   try:
     exported = jax.export.export(jax.jit(computed), platforms=["cpu"], disabled_checks=unchecked)(*specs)
     program = jax.make_jaxpr(lift(Module.from_exported(exported)))(*specs)
-  except Exception:  # whatever the lowering of a library says of what it lacks
-    return None
+  except Exception as e:  # whatever the lowering of a library says of what it lacks
+    raise Unsupported(f"no rule, and {_reason(e)}") from e
   primitives = {inner.primitive.name for inner, _ in nested_equations(program.jaxpr)}
-  return program if all(registry.find(name) is not None for name in primitives) else None
+  missing = sorted(name for name in primitives - {equation.primitive.name} if registry.find(name) is None)
+  if missing:
+    raise Unsupported(f"no rule, and its lowering has none for {', '.join(missing)}")
+  if equation.primitive.name in primitives:
+    raise Unsupported("no rule")
+  return program
+
+
+def _reason(error: Exception) -> str:
+  """Returns what an error says about a primitive."""
+  if "host_callbacks" in str(error):
+    return "it calls back to Python, as equinox.error_if does unless the environment variable EQX_ON_ERROR is nan"
+  first, _, _ = str(error).partition("\n")
+  return f"its lowering cannot be read: {first or type(error).__name__}"

@@ -182,6 +182,28 @@ def test_an_operation_of_a_function_of_jax_itself_has_no_line():
   assert raised.value.found == {("hessenberg", "no rule"): ("",)}
 
 
+def _library_primitive(name, lowering):
+  """Returns a function of one array with a primitive of its own, as libraries have them."""
+  primitive = jax.extend.core.Primitive(name)
+  primitive.def_abstract_eval(lambda x: x)
+  jax.interpreters.mlir.register_lowering(primitive, jax.interpreters.mlir.lower_fun(lowering, multiple_results=False))
+  return primitive.bind
+
+
+@pytest.mark.parametrize(
+  ("lowering", "reason"),
+  [
+    (lambda x: lax.linalg.hessenberg(x)[0], "no rule, and its lowering has none for hessenberg"),
+    (lambda x: jax.pure_callback(np.sin, x, x), "no rule, and it calls back to Python, as equinox.error_if does"),
+  ],
+)
+def test_the_error_says_what_the_lowering_of_a_primitive_lacks(lowering, reason):
+  function = _library_primitive("library_call", lowering)
+  with pytest.raises(UnsupportedPrimitiveError) as raised:
+    _program(lambda x: function(x), jax.ShapeDtypeStruct((3, 3), np.float32), gradient_order=0)
+  assert f"library_call (1): {reason}" in str(raised.value)
+
+
 def test_the_error_names_no_line_if_jax_knows_none():
   error = UnsupportedPrimitiveError("f", {("random_gamma", "no rule"): ("",)})
   assert "f: 1 operation has no form in plain TensorFlow ops:\n  random_gamma (1): no rule\n" in str(error)

@@ -60,6 +60,15 @@ def triangular_solve(
   return found if left_side else _swapped(b, found)
 
 
+@rule("tridiagonal_solve")
+def tridiagonal_solve(
+  b: Builder, lower: Tensor, diagonal: Tensor, upper: Tensor, y: Tensor, *, perturb_singular: bool = False
+) -> Tensor:
+  """Returns the solution of a tridiagonal system; NaN if it is singular, as in JAX."""
+  diagonals = b.op("Pack", [upper, diagonal, lower], shape=(*diagonal.shape[:-1], 3, diagonal.shape[-1]), axis=-2)
+  return b.op("TridiagonalSolve", diagonals, y, shape=y.shape, perturb_singular=perturb_singular)
+
+
 def _is_real_of_known_size(x: Tensor) -> bool:
   """Returns whether matrices are real, and their size does not depend on the arguments."""
   return x.is_float and isinstance(x.shape[-1], int)
