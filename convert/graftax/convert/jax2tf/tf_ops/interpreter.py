@@ -45,9 +45,9 @@ def run_open_jaxpr(b: Builder, jaxpr: Jaxpr, consts: Sequence[Tensor], operands:
 
 
 def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Tensor]:
-  outs = tuple(physical_spec(variable.aval) for variable in eqn.outvars)
   rule = registry.find(eqn.primitive.name)
   try:
+    outs = tuple(physical_spec(variable.aval) for variable in eqn.outvars)
     if rule is None:
       return run_jaxpr(b, lifted(eqn), operands)
     if rule.folds and _can_fold(eqn, operands, outs):
@@ -55,13 +55,22 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
     found = rule.function(b, *operands, **rule.arguments(eqn.params, outs))
   except Unsupported as e:
     b.library.refusals.add(eqn, str(e))
-    return [Tensor(out.shape, out.dtype, _NO_REF) for out in outs]
+    return [_stand_in(variable.aval) for variable in eqn.outvars]
   results = [found] if isinstance(found, Tensor) else list(found)
   for result, out in zip(results, outs, strict=True):
     assert result.dtype == out.dtype and len(result.shape) == len(out.shape), (
       f"internal: the rule of {eqn.primitive.name} returns {result.dtype}{result.shape} for {out.dtype}{out.shape}."
     )
   return [dataclasses.replace(result, shape=out.shape) for result, out in zip(results, outs, strict=True)]
+
+
+def _stand_in(aval: Any) -> Tensor:
+  """Returns a tensor for a result without a form, so that the equations after it are checked as well."""
+  try:
+    spec = physical_spec(aval)
+  except Unsupported:
+    spec = jax.ShapeDtypeStruct(aval.shape, np.float32)
+  return Tensor(spec.shape, spec.dtype, _NO_REF)
 
 
 def _can_fold(eqn: JaxprEqn, operands: Sequence[Tensor], outs: Sequence[jax.ShapeDtypeStruct]) -> bool:

@@ -204,6 +204,17 @@ def test_the_error_says_what_the_lowering_of_a_primitive_lacks(lowering, reason)
   assert f"library_call (1): {reason}" in str(raised.value)
 
 
+def test_a_dtype_of_a_library_is_named():
+  fp8_ops = pytest.importorskip("flax.linen.fp8_ops")
+
+  def function(x):
+    stored = lax.convert_element_type(x, fp8_ops.fp32_max_grad)
+    return lax.scan(lambda carry, row: (carry, row), 0, stored)[1].astype(np.float32)
+
+  with pytest.raises(UnsupportedPrimitiveError, match="fp8_meta32 is not a dtype of TensorFlow"):
+    _program(function, jax.ShapeDtypeStruct((3,), np.float32), gradient_order=0)
+
+
 def test_the_error_names_no_line_if_jax_knows_none():
   error = UnsupportedPrimitiveError("f", {("random_gamma", "no rule"): ("",)})
   assert "f: 1 operation has no form in plain TensorFlow ops:\n  random_gamma (1): no rule\n" in str(error)

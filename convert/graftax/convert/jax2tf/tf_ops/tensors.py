@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.graphdef_ir import DType, PartialShape, TensorRef, TensorSpec
 
 __all__ = ["MAX_FOLDED_SIZE", "Dim", "Shape", "Tensor", "partial_shape", "physical_spec"]
@@ -73,9 +74,15 @@ def partial_shape(shape: Shape) -> PartialShape:
 
 
 def physical_spec(aval: Any) -> jax.ShapeDtypeStruct:
-  """Returns shape and dtype of an abstract value in TensorFlow: random keys are their words, and float0 is bool."""
+  """Returns shape and dtype of an abstract value in TensorFlow: random keys are their words, and float0 is bool.
+
+  Raises:
+    Unsupported: the dtype is one that a library made. JAX does not say publicly how its values are stored.
+  """
   if jax.numpy.issubdtype(aval.dtype, jax.dtypes.prng_key):
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
     return jax.ShapeDtypeStruct(data.shape, data.dtype)
+  if jax.numpy.issubdtype(aval.dtype, jax.dtypes.extended):
+    raise Unsupported(f"{aval.dtype} is not a dtype of TensorFlow")
   dtype = np.dtype(bool) if aval.dtype == jax.dtypes.float0 else aval.dtype
   return jax.ShapeDtypeStruct(aval.shape, dtype)

@@ -37,6 +37,11 @@ __all__ = [
 ]
 
 
+# TensorFlow casts only floats to the first, and has no kernel of Cast for the others.
+_CAST_FROM_FLOATS = ("float8_e4m3fn", "float8_e5m2")
+_NOT_CAST = ("float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz")
+
+
 def through(b: Builder, op: str, operands: Sequence[Tensor]) -> Tensor:
   """Returns an op of operands of one dtype, and of one shape or scalars.
 
@@ -95,10 +100,12 @@ def cast(b: Builder, x: Tensor, dtype: DTypeLike) -> Tensor:
     return x
   if x.narrow is not None:
     return broadcast(b, cast(b, x.narrow, dtype), x.shape)
+  if dtype.name in _CAST_FROM_FLOATS and not x.is_float:
+    x = cast(b, x, np.float32)
   if is_short_integer(dtype) != is_short_integer(x.dtype) and np.int8 not in (dtype, x.dtype):
     return cast(b, cast(b, x, np.int8), dtype)  # TensorFlow casts integers below 8 bits to and from other integers only
   for either in (x.dtype, dtype):
-    if is_short_integer(either) and jnp.iinfo(either).bits not in CAST_BITS:
+    if either.name in _NOT_CAST or (is_short_integer(either) and jnp.iinfo(either).bits not in CAST_BITS):
       raise Unsupported(f"TensorFlow has no CPU kernel of Cast for {either}")
   return b.op("Cast", x, shape=x.shape, DstT=DType.from_numpy(dtype))
 

@@ -35,7 +35,8 @@ def convert_element_type(b: Builder, x: Tensor, *, new_dtype: Any) -> Tensor:
   if is_short_integer(x.dtype):
     x = cast(b, x, np.int8)
   if dtype == np.bool_ and x.dtype != np.bool_:
-    return compare(b, "NotEqual", x, 0)
+    has_compare = not x.is_float or x.dtype.itemsize > 1
+    return compare(b, "NotEqual", x if has_compare else at_least_float32(b, x), 0)
   if x.is_float and jnp.issubdtype(dtype, np.integer):
     return cast(b, _float_to_integer(b, x, dtype), dtype)
   if x.dtype == np.bool_ and dtype.kind == "c":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from graftax.convert import UnsupportedPrimitiveError
 from graftax.testing.plain_ops import check_plain_ops
 
 pytestmark = pytest.mark.tensorflow
@@ -184,3 +185,21 @@ def test_complex_numbers():
     return parts, x * x, x / (x + 1), jnp.exp(x), jnp.sqrt(x), jnp.sin(x), jnp.tanh(x), x == x, x @ x
 
   check_plain_ops(function, x)
+
+
+@pytest.mark.parametrize("short", [jnp.float8_e4m3fn, jnp.float8_e5m2])
+def test_floats_of_8_bits_are_cast_to_and_from_all_dtypes(short):
+  dtypes = [np.bool_, np.int8, np.int32, np.uint16, jnp.int4, jnp.bfloat16, np.float16]
+  values = [np.array([0, 1, 3, 5, 7], dtype) for dtype in dtypes]
+
+  def function(x, values):
+    return [x.astype(dtype) for dtype in dtypes], [y.astype(short) for y in values]
+
+  check_plain_ops(function, np.array([0, -0.5, 1, 5, 7, np.nan], short), values)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float8_e4m3b11fnuz, jnp.float8_e4m3fnuz, jnp.float8_e5m2fnuz])
+def test_floats_that_tensorflow_does_not_cast_are_refused(dtype):
+  for function, x in ((lambda x: x.astype(dtype), np.float32(1)), (lambda x: x.astype(np.float32), dtype(1))):
+    with pytest.raises(UnsupportedPrimitiveError, match=f"no CPU kernel of Cast for {np.dtype(dtype)}"):
+      check_plain_ops(function, x)
