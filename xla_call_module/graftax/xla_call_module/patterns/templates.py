@@ -329,7 +329,14 @@ def _modes(entry: Entry, kinds: Sequence[ir.TensorType]) -> tuple[bool, ...]:
   """
   if any(kind.dtype.name in ("float64", "complex128", "int64", "uint64") for kind in kinds):
     return (True,)
-  return (False, True) if entry.has_loop or entry.chain or entry.name.startswith("scipy") else (False,)
+  if entry.has_loop or entry.chain or entry.name.startswith("scipy"):
+    return (False, True)
+  template = _template(entry, kinds, False)
+  return (False, True) if template is not None and _calls_functions(template) else (False,)
+
+
+def _calls_functions(template: _Template) -> bool:
+  return any(op.name == "func.call" for op, _ in template.defined.values())
 
 
 def _replace_matches(index: Index, entry: Entry, template: _Template, replaced: dict[int, ir.Op]) -> None:

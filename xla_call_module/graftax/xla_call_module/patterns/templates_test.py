@@ -141,7 +141,10 @@ def test_narrow_floats_are_recovered(dtype):
   assert "lgamma " in str(jax.make_jaxpr(lifted)(_X.astype(dtype)))
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("lgamma", np.float64), ("sqrt", np.complex128), ("igamma", np.float32)])
+@pytest.mark.parametrize(
+  ("name", "dtype"),
+  [("lgamma", np.float64), ("lgamma", np.float32), ("sqrt", np.complex128), ("igamma", np.float32)],
+)
 def test_module_of_another_x64_mode_is_recovered(name, dtype):
   num_args = _TWO.get(name, 1)
   with jax.enable_x64(True):
