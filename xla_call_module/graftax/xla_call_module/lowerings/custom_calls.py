@@ -1,5 +1,6 @@
 """`custom_call`: applies the rule of a target; calls a target without a rule through `jax.ffi`."""
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from graftax.xla_call_module import communication, contracts, ir
 from graftax.xla_call_module.attributes import element_dtype
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import custom_calls, register
-from graftax.xla_call_module.values import TOKEN, materialize
+from graftax.xla_call_module.values import TOKEN, as_dims, materialize
 
 __all__ = ["backend_config", "ffi_call", "settings"]
 
@@ -38,10 +39,12 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   if own is not None:
     return own(op, *operands)
   # The last operands of a call with results of dynamic shape are those shapes.
-  operands = operands[: min(_shape_operands(context, op), default=len(operands))]
+  num_operands = min(_shape_operands(context, op), default=len(operands))
+  shapes, operands = operands[num_operands:], operands[:num_operands]
   rule = custom_calls.get(target) or custom_calls.get(_linalg_family(target))
   if contracts.is_kernel(target):
     contracts.check_lifted(op, operands)
+  op = _with_sizes(op, shapes)
   if rule is not None:
     if unknown := rule.unknown_attributes(op.attrs):
       raise context.does_not_know(op, unknown)
@@ -56,6 +59,17 @@ def _shape_operands(context: Context, op: ir.Op) -> tuple[int, ...]:
     return op.attrs.integers("indices_of_shape_operands", ())
   except TypeError as e:
     raise context.unsupported(op, str(e)) from e
+
+
+def _with_sizes(op: ir.Op, shapes: Sequence[Any]) -> ir.Op:
+  """Returns the op with the shapes of its results that are known while tracing in place of open ones."""
+  if len(shapes) != len(op.types):
+    return op
+  kinds = [
+    dataclasses.replace(kind, shape=dims) if isinstance(kind, ir.TensorType) and dims is not None else kind
+    for kind, dims in zip(op.types, map(as_dims, shapes), strict=True)
+  ]
+  return dataclasses.replace(op, types=tuple(kinds))
 
 
 def _linalg_family(target: str) -> str:
@@ -88,7 +102,7 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   kinds = [kind for kind in op.types if isinstance(kind, ir.TensorType)]
   if any(not isinstance(kind, (ir.TensorType, ir.TokenType)) for kind in op.types):
     raise context.unsupported(op, f"{target} returns {', '.join(map(str, op.types))}.")
-  if any(None in kind.shape for kind in kinds):
+  if any(not isinstance(dim, int) for kind in kinds for dim in kind.shape):
     raise context.unsupported(op, f"{target} returns {', '.join(map(str, kinds))}, of open sizes.")
   if target not in context.options.allow_custom_calls:
     contracts.check_called(op, operands)
@@ -100,8 +114,8 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
     [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in kinds],
     has_side_effect=bool(attrs.get("has_side_effect", False)),
     vmap_method="sequential",
-    input_layouts=_layouts(attrs.get("operand_layouts")),
-    output_layouts=_layouts(attrs.get("result_layouts")),
+    input_layouts=_layouts(attrs.get("operand_layouts"), len(arrays)),
+    output_layouts=_layouts(attrs.get("result_layouts"), len(kinds)),
     custom_call_api_version=4 if is_typed else version,
     legacy_backend_config=None if is_typed else _text(config),
   )
@@ -111,13 +125,13 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   return tuple(next(results) if isinstance(kind, ir.TensorType) else TOKEN for kind in op.types)
 
 
-def _layouts(layouts: ir.Attribute) -> list[tuple[int, ...]] | None:
-  """Converts StableHLO's minor-to-major layouts to the major-to-minor layouts of `jax.ffi`."""
+def _layouts(layouts: ir.Attribute, number: int) -> list[tuple[int, ...]] | None:
+  """Converts the first of StableHLO's minor-to-major layouts to the major-to-minor layouts of `jax.ffi`."""
   if layouts is None:
     return None
   if not isinstance(layouts, tuple):
     raise TypeError(f"its layouts are {layouts!r}; expected a list.")
-  return [tuple(int(axis) for axis in np.asarray(layout).reshape(-1)[::-1]) for layout in layouts]
+  return [tuple(int(axis) for axis in np.asarray(layout).reshape(-1)[::-1]) for layout in layouts[:number]]
 
 
 def _text(value: ir.Attribute) -> str:

@@ -116,3 +116,21 @@ def test_failed_cholesky_is_nan_as_in_jax():
   got = lift(Module.from_exported(exported), gradient="primal")(bad)[0]
   np.testing.assert_array_equal(got, jnp.linalg.cholesky(bad))
   assert np.isnan(got).any()
+
+
+_OF_OPEN_SIZES = {
+  "svd": (lambda x: lax.linalg.svd(x, compute_uv=False, full_matrices=False), "n, 3", _TALL),
+  "eig": (lambda x: lax.linalg.eig(x, compute_left_eigenvectors=False), "n, n", _A),
+  "schur": (lax.linalg.schur, "n, n", _A),
+  "tridiagonal_solve": (lambda x: lax.linalg.tridiagonal_solve(x, x + 5, x, x[:, None]), "n", _BAND),
+}
+
+
+@pytest.mark.parametrize("name", list(_OF_OPEN_SIZES))
+def test_results_that_jax_does_not_return_have_the_open_sizes(name):
+  function, sizes, x = _OF_OPEN_SIZES[name]
+  dims = jax.export.symbolic_shape(sizes, constraints=["n >= 4"])
+  exported = jax.export.export(jax.jit(function))(jax.ShapeDtypeStruct(dims, x.dtype))
+  found = jax.jit(lift(Module.from_exported(exported)))(x)
+  for result, expected in zip(found, jax.tree.leaves(exported.call(x)), strict=True):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)

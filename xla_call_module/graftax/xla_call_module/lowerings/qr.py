@@ -89,7 +89,7 @@ def _masked(context: Context, number: int, product: ir.Op | None, used: Any) -> 
       return None
     if user is product:
       continue
-    if user.name in _PASS_ON and position == 0:
+    if position == 0 and (user.name in _PASS_ON or _gathers_from_zero(context, user)):
       inner = _masked(context, user.results[0], product, used)
       if inner is None:
         return None
@@ -108,6 +108,13 @@ _PASS_ON = (
   "stablehlo.reshape",
   "stablehlo.slice",
 )
+
+
+def _gathers_from_zero(context: Context, op: ir.Op) -> bool:
+  """Returns whether a gather is a slice from index 0, as JAX writes `x[:, :n]` if the first size is open."""
+  if op.name != "stablehlo.dynamic_gather" or not analysis.is_zero(context, op.operands[1]):
+    return False
+  return len(op.attrs.fields("dimension_numbers").integers("offset_dims", ())) == op.type.rank
 
 
 def _packed(context: Context, op: ir.Op, x: Array) -> Any:
