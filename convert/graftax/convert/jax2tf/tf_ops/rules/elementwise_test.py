@@ -203,3 +203,9 @@ def test_floats_that_tensorflow_does_not_cast_are_refused(dtype):
   for function, x in ((lambda x: x.astype(dtype), np.float32(1)), (lambda x: x.astype(np.float32), dtype(1))):
     with pytest.raises(UnsupportedPrimitiveError, match=f"no CPU kernel of Cast for {np.dtype(dtype)}"):
       check_plain_ops(function, x)
+
+
+def test_polygamma_and_zeta_far_below_zero():
+  x = np.array([-7.66, -7.3, -6.6, -0.5, 2.5], np.float32)
+  check_plain_ops(jax.grad(lambda x: lax.digamma(x).sum()), x, rtol=2e-3)  # JAX itself rounds more there
+  check_plain_ops(lambda x: lax.zeta(jnp.full_like(x, 2), x), x, rtol=2e-3)

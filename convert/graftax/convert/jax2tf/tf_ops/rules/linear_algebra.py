@@ -104,14 +104,9 @@ def svd(
   """Returns singular values, and the matrices of singular vectors."""
   if subset_by_index is not None:
     raise Unsupported("a subset of singular values")
-  rows, columns = x.shape[-2:]
-  least = min(rows, columns)
-  batch = x.shape[:-2]
-  shapes = [
-    (*batch, least),
-    (*batch, rows, rows if full_matrices else least),
-    (*batch, columns, columns if full_matrices else least),
-  ]
+  # Without vectors, TensorFlow returns empty ones. Open sizes cannot be compared, so the smaller one is JAX's.
+  u_shape, vt_shape = (out.shape for out in outs[1:]) if compute_uv else ((0, 0), (0, 0))
+  shapes = [outs[0].shape, u_shape, (*vt_shape[:-2], vt_shape[-1], vt_shape[-2])]
   s, u, v = b.op_list("Svd", x, shapes=shapes, compute_uv=compute_uv, full_matrices=full_matrices)
   s = cast(b, s, outs[0].dtype) if s.dtype.kind != "c" else b.op(
     "Real", s, shape=s.shape, Tout=DType.from_numpy(outs[0].dtype)
