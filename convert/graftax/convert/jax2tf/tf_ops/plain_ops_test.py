@@ -260,6 +260,12 @@ def test_dtypes_without_a_kernel_raise(function, message):
     _program(function, jax.ShapeDtypeStruct((3,), np.float16))
 
 
+@pytest.mark.parametrize("function", [lambda x: lax.max(x, 2 * x), lax.cummax, lax.cummin])
+def test_an_order_of_complex_numbers_raises(function):
+  with pytest.raises(UnsupportedPrimitiveError, match="complex numbers have no order"):
+    _program(function, jax.ShapeDtypeStruct((3,), np.complex64), gradient_order=0)
+
+
 def test_integers_of_two_bits_raise():
   with pytest.raises(ConversionError, match="does not cast int2"):
     _program(lambda x: x.astype(np.float32), jax.ShapeDtypeStruct((3,), jnp.int2))

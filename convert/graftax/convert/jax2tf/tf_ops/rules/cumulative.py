@@ -59,6 +59,8 @@ def cummin(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
 
 def _extreme(b: Builder, op: str, x: Tensor, axis: int, reverse: bool) -> Tensor:
   """Returns running extremes."""
+  if x.dtype.kind == "c":
+    raise Unsupported("complex numbers have no order in TensorFlow")
   size = x.shape[axis]
   if not isinstance(size, int):
     return _extreme_in_a_loop(b, op, x, axis, reverse)
