@@ -165,6 +165,7 @@ CHAIN_ENTRIES = (
       ("nn", "log1mexp", 1),
     )
   ),
+  Entry("lax.asin", 1, chain=("stablehlo.atan2", "stablehlo.sqrt", "stablehlo.multiply", "stablehlo.subtract")),
   Entry(
     "lax.nextafter", 2,
     chain=("stablehlo.bitcast_convert", *["stablehlo.select"] * 4, "stablehlo.or", "stablehlo.and"),

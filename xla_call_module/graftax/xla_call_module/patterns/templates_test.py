@@ -155,6 +155,14 @@ def test_module_of_another_x64_mode_is_recovered(name, dtype):
     assert f"{name} " in str(jax.make_jaxpr(lambda *xs: lifted(*xs))(*[np.ones(7, dtype)] * num_args))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
+def test_arcsine_has_its_derivative_at_the_ends(dtype):
+  x = np.array([-1, -0.5, 1], dtype)
+  lifted = _lifted(lax.asin, jax.ShapeDtypeStruct(x.shape, dtype))
+  gradient = jax.grad(lambda x: lifted(x)[0].sum())(x)
+  np.testing.assert_allclose(gradient, jax.grad(lambda x: lax.asin(x).sum())(x), rtol=1e-2)
+
+
 def test_recovered_function_inside_a_loop():
   def function(x):
     return lax.scan(lambda c, a: (c + lax.erf_inv(a), c), jnp.float32(0), x)[0]
