@@ -104,6 +104,13 @@ def test_eigenvectors_diagonalize(dtype, symbolic):
   np.testing.assert_allclose(values, np.linalg.eigvalsh(x), atol=10 * _BOUND[dtype])
 
 
+def test_eigenvectors_of_float64_have_its_precision():
+  x = _draw((1, 12, 12), "float64")
+  x = x + _adjoint(x)
+  values, vectors = _run(jnp.linalg.eigh, x, symbolic=False)
+  np.testing.assert_allclose(x @ vectors, vectors * values[:, None], atol=1e-12)
+
+
 def _check_svd(x, results, bound):
   u, s, vh = results
   rank = s.shape[-1]
