@@ -86,11 +86,14 @@ def qr(b: Builder, x: Tensor, *, full_matrices: bool, pivoting: bool, outs: Any)
   return b.op_list("Qr", x, shapes=[out.shape for out in outs], full_matrices=full_matrices)
 
 
-@rule("eigh", ignores=("algorithm", "lower", "sort_eigenvalues"))
-def eigh(b: Builder, x: Tensor, *, subset_by_index: Any = None, outs: Any) -> list[Tensor]:
-  """Returns eigenvectors and eigenvalues in ascending order of a matrix that is symmetric."""
+@rule("eigh", ignores=("algorithm", "sort_eigenvalues"))
+def eigh(b: Builder, x: Tensor, *, lower: bool, subset_by_index: Any = None, outs: Any) -> list[Tensor]:
+  """Returns eigenvectors and eigenvalues in ascending order. TensorFlow reads the lower triangle only."""
   if subset_by_index is not None:
     raise Unsupported("a subset of eigenvalues")
+  if not lower:
+    x = _swapped(b, x)
+    x = b.op("Conj", x, shape=x.shape) if x.dtype.kind == "c" else x
   values, vectors = b.op_list("SelfAdjointEigV2", x, shapes=[outs[1].shape, outs[0].shape], compute_v=True)
   if x.dtype.kind == "c":
     values = b.op("Real", values, shape=values.shape, Tout=DType.from_numpy(outs[1].dtype))

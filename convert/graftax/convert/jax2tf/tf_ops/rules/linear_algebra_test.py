@@ -32,3 +32,11 @@ def test_systems_of_three_diagonals_of_open_size():
   x = np.linspace(1, 2, 5, dtype=np.float32)
   shapes = ("n", "n", "n", "n, 1")
   check_plain_ops(lax.linalg.tridiagonal_solve, x, x + 4, x, x[:, None], polymorphic_shapes=shapes)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("lower", [False, True])
+def test_eigenvalues_of_the_triangle_that_is_read(lower, dtype):
+  rng = np.random.default_rng(0)
+  x = (rng.standard_normal((4, 4)) + (1j * rng.standard_normal((4, 4)) if dtype == np.complex64 else 0)).astype(dtype)
+  check_plain_ops(lambda x: lax.linalg.eigh(x, lower=lower, symmetrize_input=False)[1], x, rtol=1e-4, atol=1e-5)
