@@ -104,11 +104,14 @@ def test_eigenvectors_diagonalize(dtype, symbolic):
   np.testing.assert_allclose(values, np.linalg.eigvalsh(x), atol=10 * _BOUND[dtype])
 
 
-def test_eigenvectors_of_float64_have_its_precision():
+@pytest.mark.parametrize(("gap", "bound"), [(1, 1e-12), (1e-3, 1e-12), (1e-4, 1e-7), (1e-8, 1e-7), (0, 1e-12)])
+def test_eigenvectors_of_float64_have_its_precision(gap, bound):
   x = _draw((1, 12, 12), "float64")
-  x = x + _adjoint(x)
+  directions = np.linalg.eigh(x + _adjoint(x))[1]
+  x = (directions * (1 + gap * np.arange(12))) @ _adjoint(directions)
   values, vectors = _run(jnp.linalg.eigh, x, symbolic=False)
-  np.testing.assert_allclose(x @ vectors, vectors * values[:, None], atol=1e-12)
+  np.testing.assert_allclose(x @ vectors, vectors * values[:, None], atol=bound)
+  np.testing.assert_allclose(_adjoint(vectors) @ vectors, [np.eye(12)], atol=1e-12)
 
 
 def _check_svd(x, results, bound):
