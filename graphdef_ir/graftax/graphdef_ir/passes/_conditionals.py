@@ -117,7 +117,8 @@ class _Conditions:
     self._where = f"function {workspace.function.name!r}"
     self._nodes = region.nodes
     self._of: dict[str, _Condition] = {}
-    self._constants: dict[bool, TensorRef] = {}
+    self._constants: dict[tuple[bool, _Condition], TensorRef] = {}
+    self._predicates: dict[TensorRef, TensorRef] = {}
     self.joins: dict[str, _Join] = {}
     for node in list(region.nodes.values()):
       condition = self._of[node.name] = self._merge(node) if role(node) == "merge" else self._all(node)
@@ -141,13 +142,14 @@ class _Conditions:
     ref = switch.inputs[1]
     while ref.node in self._nodes and self._nodes[ref.node].op == "Identity":
       ref = self._nodes[ref.node].inputs[0]
+    if ref not in self._predicates:
+      self._predicates[ref] = self._shared_constant(ref)
+    return self._predicates[ref]
+
+  def _shared_constant(self, ref: TensorRef) -> TensorRef:
+    """Returns the constant that stands for all of its value in its branch, or the tensor itself if it is none."""
     value = _known_truth(self._nodes.get(ref.node))
-    if value is None:
-      return ref
-    # Only a constant that always runs can be the predicate of an If outside of the branch that has the Switch.
-    if self.is_always(ref.node):
-      self._constants.setdefault(value, ref)
-    return self._constants.get(value, ref)
+    return ref if value is None else self._constants.setdefault((value, self.of(ref.node)), ref)
 
   def describe(self, condition: _Condition) -> str:
     """Returns a condition in words."""
@@ -174,6 +176,8 @@ class _Conditions:
   def _merge(self, node: Node) -> _Condition:
     conditions = [self.of_tensor(ref) for ref in node.inputs]
     alive = [position for position, condition in enumerate(conditions) if condition is not None]
+    if not alive:
+      return None
     if len(alive) == 1:
       # The other branch can never run.
       self._nodes[node.name] = Node(node.name, "Identity", (node.inputs[alive[0]],), attrs={"T": node.attrs["T"]})

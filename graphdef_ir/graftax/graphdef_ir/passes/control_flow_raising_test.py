@@ -418,6 +418,75 @@ def test_equal_constants_are_one_predicate():
   )
 
 
+def test_a_constant_of_a_branch_stays_its_predicate():
+  nodes = """
+    outer = Switch:b p p
+    pivot = Identity:b outer:1
+    inside = Const:b ^pivot
+    xs = Switch x p
+    s1 = Switch xs:1 inside
+    neg = Neg s1:1
+    always = Const:b
+    z = Switch y always
+    zt = Neg z:1
+    zm = Merge z zt
+    pos = Abs s1
+    inner = Merge pos neg
+    out = Merge xs inner
+    sum = AddV2 out zm
+  """
+  text = str(_raised(nodes, "sum"))
+  assert "StatelessIf(p, x)" in text and "StatelessIf(inside" in text
+
+
+def test_equal_constants_of_a_branch_are_one_predicate():
+  nodes = """
+    outer = Switch:b p p
+    pivot = Identity:b outer:1
+    inside = Const:b ^pivot
+    folded = Const:b ^pivot
+    xs = Switch x p
+    s1 = Switch xs:1 inside
+    s2 = Switch xs:1 folded
+    neg = Neg s1:1
+    pos = Abs s2
+    inner = Merge pos neg
+    out = Merge xs inner
+  """
+  assert "StatelessIf(inside" in str(_raised(nodes, "out"))
+
+
+def test_constants_of_other_branches_are_other_predicates():
+  nodes = """
+    true = Const:b
+    a = Switch x true
+    pivot_switch = Switch:b true true
+    pivot = Identity:b pivot_switch
+    same = Const:b ^pivot
+    b = Switch a same
+    d = Switch b:1 q
+    dn = Neg d:1
+    dm = Merge d dn
+    inner = Merge b dm
+    out = Merge inner a:1
+  """
+  text = str(_raised(nodes, "out"))
+  assert "StatelessIf(true" in text and "StatelessIf(same" in text
+
+
+def test_a_conditional_that_never_runs_is_left_out():
+  nodes = """
+    a = Switch x p
+    b = Switch a:1 p
+    d = Switch b q
+    never = Neg d:1
+    dm = Merge d never
+    inner = Merge dm b:1
+    out = Merge a inner
+  """
+  assert "never" not in str(_raised(nodes, "out"))
+
+
 @pytest.mark.parametrize(
   ("nodes", "result", "error", "message"),
   [
