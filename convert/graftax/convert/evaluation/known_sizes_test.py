@@ -30,6 +30,16 @@ def test_a_size_with_one_possible_value_is_known(name):
   np.testing.assert_array_equal(jax.vmap(fn)(batch), np.stack([tf_fn(x) for x in batch]))
 
 
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.bool, tf.complex64, tf.uint8])
+def test_clipped_integers_may_become_any_number(dtype):
+  def function(x):
+    return tf.cast(tf.clip_by_value(x, 0, 4), dtype), tf.cast(tf.minimum(x[0], 4), dtype)
+
+  tf_fn = tf.function(function)
+  for got, want in zip(jax.jit(gc.convert_functional(tf_fn, X))(X), tf_fn(X), strict=True):
+    np.testing.assert_array_equal(got, want.numpy(), strict=True)
+
+
 @pytest.mark.parametrize(
   "function",
   [

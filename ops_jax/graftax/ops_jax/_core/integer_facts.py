@@ -97,6 +97,9 @@ class _Range:
 
 _ANY = _Range(-np.inf, np.inf)
 
+# Larger constants are not read for their range: they bound images and tables rather than sizes.
+_MAX_EXAMINED = 4096
+
 
 _Fact = TypeVar("_Fact")
 
@@ -315,7 +318,7 @@ class IntegerFacts:
       x: an array that broadcasts to `result`.
       y: an array that broadcasts to `result`.
     """
-    if not all(map(_is_integers, (result, x, y))):
+    if is_known(result) or not all(map(_is_integers, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
     return self._within(result, _Range(min(a.low, b.low), min(a.high, b.high), a.is_certain and b.is_certain))
@@ -328,7 +331,7 @@ class IntegerFacts:
       x: an array that broadcasts to `result`.
       y: an array that broadcasts to `result`.
     """
-    if not all(map(_is_integers, (result, x, y))):
+    if is_known(result) or not all(map(_is_integers, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
     return self._within(result, _Range(max(a.low, b.low), max(a.high, b.high), a.is_certain and b.is_certain))
@@ -340,7 +343,7 @@ class IntegerFacts:
       result: the array after the cast.
       x: the array before it. Its range holds for the result only if the dtype of the result holds all of the range.
     """
-    if x.ndim and jnp.issubdtype(result.dtype, jnp.integer):
+    if x.ndim:
       self._note_same_range(result, x)
     if jnp.issubdtype(x.dtype, jnp.signedinteger):
       result = self.note_concatenated(result, [x])
@@ -364,10 +367,11 @@ class IntegerFacts:
     return self._within(result, dataclasses.replace(range_, low=-np.inf))
 
   def _note_same_range(self, result: Array, x: Array) -> None:
-    """Notes the range of the elements of `x` for those of `result`, if the dtype holds it."""
-    range_ = None if is_known(result) or is_known(x) else self._ranges.get(x)
-    limits = np.iinfo(result.dtype) if range_ is not None else None
-    if range_ is not None and limits is not None and limits.min <= range_.low <= range_.high <= limits.max:
+    """Notes the range of the elements of `x` for those of `result`, if these are integers whose dtype holds it."""
+    if is_known(result) or is_known(x) or not _is_integers(result):
+      return
+    range_, limits = self._ranges.get(x), np.iinfo(result.dtype)
+    if range_ is not None and limits.min <= range_.low <= range_.high <= limits.max:
       self._ranges.set(result, range_)
 
   def _note_sum(self, result: Array, x: Array, y: Array, sign: int) -> None:
@@ -408,7 +412,7 @@ class IntegerFacts:
 
   def _range(self, x: Array) -> _Range:
     if is_known(x):
-      return _Range(int(np.min(x)), int(np.max(x))) if x.size else _ANY
+      return _Range(int(np.min(x)), int(np.max(x))) if 0 < x.size <= _MAX_EXAMINED else _ANY
     noted = self._ranges.get(x)
     if noted is not None:
       return noted

@@ -20,7 +20,7 @@ __all__ = ["ctc_greedy_decoder"]
 
 @makes("CTCGreedyDecoder")
 def ctc_greedy_decoder(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Returns the most likely class of every step without blanks; there are at most as many as steps of all rows."""
+  """Returns the most likely class of every step without blanks, at most one for each step of each row."""
   if any(map(is_bounded, inputs)):
     call.refuse("the number of sequences or of their steps depends on data")
   logits = jax.lax.stop_gradient(jnp.asarray(inputs[0]))

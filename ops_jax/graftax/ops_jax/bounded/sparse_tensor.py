@@ -24,6 +24,7 @@ from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.scatter import dropped, finished, in_step
 from graftax.ops_jax.bounded.select_where import true_positions
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
+from graftax.ops_jax.sparse.arithmetic import kept_axes
 from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
@@ -134,8 +135,8 @@ def _filled_rows(
 def sparse_reduce(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reduces entries along axes to a sparse tensor, which has at most as many."""
   shape = call.static(inputs[2], tuple[int, ...], "input_shape")
-  gone = {axis % len(shape) for axis in call.static(inputs[3], tuple[int, ...], "reduction_axes")}
-  kept = [axis for axis in range(len(shape)) if axis not in gone]
+  axes = call.static(inputs[3], tuple[int, ...], "reduction_axes")
+  kept, result_shape = kept_axes(call.node.op, shape, axes, call.attrs["keep_dims"])
   i, v = in_step(call, as_bounded(inputs[0]), as_bounded(inputs[1]), 1)
   rows, is_first, places, order = _grouped(i, kept)
   positions, count, may_overflow = true_positions(call, is_first, i)
@@ -147,13 +148,10 @@ def sparse_reduce(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]
   coordinates = rows[positions]
   if call.attrs["keep_dims"]:
     coordinates = jnp.zeros((positions.size, len(shape)), rows.dtype).at[:, np.array(kept, int)].set(coordinates)
-    result_shape = [1 if axis in gone else size for axis, size in enumerate(shape)]
-  else:
-    result_shape = [shape[axis] for axis in kept]
   return [
     call.made(coordinates, (count, None), may_overflow),
     call.made(values, (count,), may_overflow),
-    np.array(result_shape, np.int64),
+    result_shape,
   ]
 
 

@@ -42,7 +42,9 @@ def ctc_greedy_decoder(
     of the largest logits.
 
   Raises:
-    InvalidInputError: a sequence is longer than the inputs, or the blank is not a class.
+    InvalidInputError: the inputs are empty, a sequence is longer than they are, or the blank is not a class.
+
+  Differs from TF: of logits with NaN, NaN is the largest; TensorFlow leaves it out.
   """
   _check("CTCGreedyDecoder", inputs, sequence_length)
   blank = blank_class(inputs.shape[2], blank_index)
@@ -132,6 +134,8 @@ def check_shapes(op: str, inputs: tuple[int, ...], lengths: tuple[int, ...]) -> 
   """
   if len(inputs) != 3:
     raise InvalidInputError(f"{op}: logits of shape {inputs}; expected [time, batch, classes].")
+  if 0 in inputs:
+    raise InvalidInputError(f"{op}: logits of shape {inputs}; expected at least one step, sequence and class.")
   if lengths != inputs[1:2]:
     raise InvalidInputError(f"{op}: sequence lengths of shape {lengths} for a batch of {inputs[1]}.")
 

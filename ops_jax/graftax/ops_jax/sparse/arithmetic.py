@@ -3,19 +3,20 @@
 Inputs that decide the size of a result must be known while tracing: the coordinates, and the threshold of a sum.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.axes import canonical_axis
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Static
 from graftax.xla_call_module.lax_extras import lowest
 
-__all__ = ["sparse_add", "sparse_add_grad", "sparse_slice_grad"]
+__all__ = ["kept_axes", "sparse_add", "sparse_add_grad", "sparse_slice_grad"]
 
 
 @register("SparseAdd", ignores=("T", "Treal"))
@@ -114,12 +115,28 @@ def _merged(
   return indices.astype(np.int64), combine(*sides), in_both
 
 
+def kept_axes(op: str, shape: Sequence[int], axes: Sequence[int], keep_dims: bool) -> tuple[list[int], np.ndarray]:
+  """Returns the axes that a reduction leaves, and the shape of its result as int64.
+
+  Raises:
+    InvalidInputError: an axis does not exist.
+  """
+  gone = {canonical_axis(op, axis, len(shape)) for axis in axes}
+  kept = [axis for axis in range(len(shape)) if axis not in gone]
+  sizes = [1 if axis in gone else size for axis, size in enumerate(shape) if keep_dims or axis not in gone]
+  return kept, np.array(sizes, np.int64)
+
+
 def _reduced_to_sparse(
-  indices: np.ndarray, values: Array, shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool, how: str
+  op: str,
+  indices: np.ndarray,
+  values: Array,
+  shape: tuple[int, ...],
+  axes: tuple[int, ...],
+  keep_dims: bool,
+  how: str,
 ) -> tuple[Array, Array, Array]:
-  rank = len(shape)
-  gone = {axis % rank for axis in axes}
-  kept = [axis for axis in range(rank) if axis not in gone]
+  kept, result_shape = kept_axes(op, shape, axes, keep_dims)
   groups, positions = np.unique(indices[:, kept], axis=0, return_inverse=True)
   values = jnp.asarray(values)
   start = jnp.zeros(len(groups), values.dtype)
@@ -127,10 +144,10 @@ def _reduced_to_sparse(
     start = jnp.full(len(groups), lowest(values.dtype), values.dtype)
   reduced = getattr(start.at[positions.reshape(-1)], how)(values)
   if keep_dims:
-    coordinates = np.zeros((len(groups), rank), np.int64)
+    coordinates = np.zeros((len(groups), len(shape)), np.int64)
     coordinates[:, kept] = groups
-    return coordinates, reduced, np.array([1 if axis in gone else n for axis, n in enumerate(shape)], np.int64)
-  return groups.astype(np.int64), reduced, np.array([shape[axis] for axis in kept], np.int64)
+    return coordinates, reduced, result_shape
+  return groups.astype(np.int64), reduced, result_shape
 
 
 def _register_reduction(op: str, how: str) -> None:
@@ -159,8 +176,9 @@ def _register_reduction(op: str, how: str) -> None:
 
     Raises:
       StaticInputError: `input_shape` or `reduction_axes` depends on traced data.
+      InvalidInputError: an axis does not exist.
     """
-    return _reduced_to_sparse(input_indices, input_values, input_shape, reduction_axes, keep_dims, how)
+    return _reduced_to_sparse(op, input_indices, input_values, input_shape, reduction_axes, keep_dims, how)
 
   register(op, ignores=("T",))(reduce)
 
