@@ -51,7 +51,12 @@ def philox_blocks(generator: Philox) -> tuple[_Words, _Words, _Words, _Words]:
 
 
 def philox_skip(generator: Philox, num_blocks: tuple[_Words, _Words]) -> Philox:
-  """Returns the generator advanced by `num_blocks` blocks, an unsigned 64-bit integer given as low and high half."""
+  """Returns a generator that is some blocks further.
+
+  Args:
+    generator: the generator.
+    num_blocks: how many, an unsigned 64-bit integer as its lower and upper half, uint32.
+  """
   c0, c1, c2, c3 = generator.counter
   c0, c1, carry = add_halves((c0, c1), num_blocks)
   c2, c3, _ = add_halves((c2, c3), (carry, np.uint32(0)))
@@ -59,7 +64,12 @@ def philox_skip(generator: Philox, num_blocks: tuple[_Words, _Words]) -> Philox:
 
 
 def philox_uint32(generator: Philox, size: int) -> jax.Array:
-  """Returns `[size]` uint32, the start of the generator's stream."""
+  """Returns the start of a generator's stream, uint32 `[size]`.
+
+  Args:
+    generator: the generator; its words are scalars.
+    size: the number of words; may be symbolic.
+  """
   num_blocks = -(-size // 4)
   index = jax.lax.iota(np.uint32, num_blocks)
   block = philox_blocks(philox_skip(generator, (index, jnp.zeros_like(index))))
@@ -74,13 +84,16 @@ def philox_of_state(low: _Words, high: _Words, size: int) -> tuple[jax.Array, tu
   Args:
     low: the lower halves of the state, uint32 `[3]`.
     high: the upper halves, likewise.
-    size: the number of words.
+    size: the number of words; may be symbolic.
 
   Returns:
     The words, uint32 `[size]`; the lower and upper halves of the state after the blocks that have them.
   """
   generator = Philox((low[0], high[0]), (low[1], high[1], low[2], high[2]))
-  c0, c1, c2, c3 = philox_skip(generator, (np.uint32(-(-size // 4)), np.uint32(0))).counter
+  num_blocks = -(-size // 4)
+  # The number of blocks of a symbolic size is an array.
+  skipped = np.uint32(num_blocks) if isinstance(num_blocks, int) else jnp.asarray(num_blocks).astype(np.uint32)
+  c0, c1, c2, c3 = philox_skip(generator, (skipped, np.uint32(0))).counter
   new_low, new_high = (
     jnp.stack([jnp.asarray(word) for word in words]) for words in ((low[0], c0, c2), (high[0], c1, c3))
   )

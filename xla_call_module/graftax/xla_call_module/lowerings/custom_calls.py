@@ -44,7 +44,7 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   rule = custom_calls.get(target) or custom_calls.get(_linalg_family(target))
   if contracts.is_kernel(target):
     contracts.check_lifted(op, operands)
-  op = _with_sizes(op, shapes)
+  op = _with_sizes(context, op, shapes)
   if rule is not None:
     if unknown := rule.unknown_attributes(op.attrs):
       raise context.does_not_know(op, unknown)
@@ -61,15 +61,21 @@ def _shape_operands(context: Context, op: ir.Op) -> tuple[int, ...]:
     raise context.unsupported(op, str(e)) from e
 
 
-def _with_sizes(op: ir.Op, shapes: Sequence[Any]) -> ir.Op:
-  """Returns the op with the shapes of its results that are known while tracing in place of open ones."""
+def _with_sizes(context: Context, op: ir.Op, shapes: Sequence[Any]) -> ir.Op:
+  """Returns the op with sizes of its results that are known while tracing in place of open ones."""
   if len(shapes) != len(op.types):
     return op
-  kinds = [
-    dataclasses.replace(kind, shape=dims) if isinstance(kind, ir.TensorType) and dims is not None else kind
-    for kind, dims in zip(op.types, map(as_dims, shapes), strict=True)
-  ]
+  kinds = [_with_known(context, op, kind, as_dims(shape)) for kind, shape in zip(op.types, shapes, strict=True)]
   return dataclasses.replace(op, types=tuple(kinds))
+
+
+def _with_known(context: Context, op: ir.Op, kind: ir.TensorType, sizes: tuple[Any, ...] | None) -> ir.TensorType:
+  if not isinstance(kind, ir.TensorType) or sizes is None:
+    return kind
+  shape = tuple(size if declared is None else declared for declared, size in zip(kind.shape, sizes, strict=False))
+  if len(sizes) != len(kind.shape) or any(isinstance(n, int) and n != m for n, m in zip(sizes, shape, strict=True)):
+    raise context.unsupported(op, f"its operand for the shape of {kind} is {sizes}.")
+  return dataclasses.replace(kind, shape=shape)
 
 
 def _linalg_family(target: str) -> str:
@@ -77,7 +83,8 @@ def _linalg_family(target: str) -> str:
   match = re.match(r"^(?:lapack_|blas_)[sdcz](\w+?)(?:_ffi)?$", target)
   if match:
     return f"linalg.{_ROUTINES.get(match[1], match[1])}"
-  match = re.match(r"^(?:cu|hip|roc)?(?:solver|sparse|blas)_(\w+?)(?:_ffi)?$", target)
+  # Without this suffix, the settings are in bytes; `patterns.old_gpu_solvers` rewrites the calls that it understands.
+  match = re.match(r"^(?:cu|hip|roc)(?:solver|sparse|blas)_(\w+)_ffi$", target)
   return f"linalg.{_ROUTINES.get(match[1], match[1])}" if match else ""
 
 
@@ -125,13 +132,13 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   return tuple(next(results) if isinstance(kind, ir.TensorType) else TOKEN for kind in op.types)
 
 
-def _layouts(layouts: ir.Attribute, number: int) -> list[tuple[int, ...]] | None:
-  """Converts the first of StableHLO's minor-to-major layouts to the major-to-minor layouts of `jax.ffi`."""
+def _layouts(layouts: ir.Attribute, num_layouts: int) -> list[tuple[int, ...]] | None:
+  """Converts StableHLO's minor-to-major layouts of arrays, which come first, to major-to-minor ones for `jax.ffi`."""
   if layouts is None:
     return None
   if not isinstance(layouts, tuple):
     raise TypeError(f"its layouts are {layouts!r}; expected a list.")
-  return [tuple(int(axis) for axis in np.asarray(layout).reshape(-1)[::-1]) for layout in layouts[:number]]
+  return [tuple(int(axis) for axis in np.asarray(layout).reshape(-1)[::-1]) for layout in layouts[:num_layouts]]
 
 
 def _text(value: ir.Attribute) -> str:

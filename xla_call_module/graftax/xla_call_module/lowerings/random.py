@@ -58,8 +58,14 @@ def _like_state(words: Array, state: State) -> State:
   if isinstance(state, Int64Pair):
     return Int64Pair.from_words(words.reshape(*state.shape, 2), state.dtype)
   if state.dtype == np.uint64:
-    words = lax.bitcast_convert_type(words.reshape(-1, 2), np.uint64)
+    words = _joined(words.reshape(-1, 2))
   return words.reshape(state.shape)
+
+
+def _joined(words: Array) -> Array:
+  """Returns pairs of words as uint64. JAX's rule for bit casts of batches takes the last axis for the pairs."""
+  low, high = words[..., 0].astype(np.uint64), words[..., 1].astype(np.uint64)
+  return low | high << np.uint64(32)
 
 
 def _philox(words: Array, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Array, Array]:
@@ -67,7 +73,7 @@ def _philox(words: Array, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Arra
   num_words = math.prod(shape) * max(dtype.itemsize // 4, 1)
   drawn, halves = philox_of_state(words[:, 0], words[:, 1], num_words)
   if dtype.itemsize == 8:
-    drawn = lax.bitcast_convert_type(drawn.reshape(-1, 2), dtype)
+    drawn = _joined(drawn.reshape(-1, 2))
   return jnp.stack(halves, axis=-1), drawn.astype(dtype).reshape(shape)
 
 

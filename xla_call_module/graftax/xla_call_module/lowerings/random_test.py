@@ -58,6 +58,42 @@ def test_states_of_64_bit_words_give_the_bits_of_xla(num_words, kind, shape):
   np.testing.assert_array_equal(np.asarray(bits).view(wanted_bits.dtype), wanted_bits)
 
 
+@pytest.mark.parametrize("num_words", [2, 3])
+@pytest.mark.parametrize("kind", ["ui16", "ui32", "ui64", "f64"])
+def test_batched_states_of_64_bit_words_give_the_bits_of_each(num_words, kind):
+  states = np.arange(2 * num_words, dtype=np.uint64).reshape(2, num_words) * 2**31 + 2**63
+  types = f"(tensor<{num_words}xui64>, tensor<5x{kind}>)"
+  module = Module.from_text(f"""module {{ func.func public @main(%s: tensor<{num_words}xui64>) -> {types} {{
+    %new, %bits = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<{num_words}xui64>) -> {types}
+    return %new, %bits : {types[1:-1]} }} }}""")
+  with jax.enable_x64(True):
+    function = lift(module)
+    batched = jax.jit(jax.vmap(function))(states)
+    for i, state in enumerate(states):
+      for got, want in zip(batched, function(state), strict=True):
+        np.testing.assert_array_equal(got[i], want)
+
+
+def test_bits_of_a_state_of_three_words_may_have_an_open_size():
+  text = """module { func.func public @main(%s: tensor<3xui64>, %x: tensor<?xf32>) -> (tensor<3xui64>, tensor<?xui32>) {
+    %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+    %wide = stablehlo.convert %size : (tensor<i32>) -> tensor<i64>
+    %shape = stablehlo.reshape %wide : (tensor<i64>) -> tensor<1xi64>
+    %new, %bits = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%s, %shape)
+      {rng_algorithm = #stablehlo<rng_algorithm PHILOX>} : (tensor<3xui64>, tensor<1xi64>)
+      -> (tensor<3xui64>, tensor<?xui32>)
+    return %new, %bits : tensor<3xui64>, tensor<?xui32> } }"""
+  state = np.array([1, 2**64 - 1, 3], np.uint64)
+  with jax.enable_x64(True):
+    function = lift(Module.from_text(text))
+    specs = jax.ShapeDtypeStruct((3,), np.uint64), jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), np.float32)
+    exported = jax.export.export(jax.jit(function))(*specs)
+    for size in (1, 7):
+      x = np.zeros(size, np.float32)
+      for got, want in zip(exported.call(state, x), function(state, x), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_a_state_of_three_words_is_moved_without_64_bit_types():
   text = """module { func.func public @main(%s: tensor<6xui32>) -> (tensor<6xui32>, tensor<5xui32>) {
     %pairs = stablehlo.reshape %s : (tensor<6xui32>) -> tensor<3x2xui32>

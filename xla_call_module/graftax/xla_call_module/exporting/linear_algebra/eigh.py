@@ -29,20 +29,21 @@ def eigh(
   strict = jnp.tril(triangle, -1)
   hermitian = strict + adjoint(strict) + (triangle - strict).real.astype(a.dtype)
   scale = safe_scale(hermitian)
+  scaled = hermitian / scale.astype(a.dtype)
   vectors, values = jax.ffi.ffi_call(
     "Eigh",
     [jax.ShapeDtypeStruct(a.shape, a.dtype), eigenvalues],
     custom_call_api_version=1,
     legacy_backend_config=f"1,1,{_MAX_SWEEPS},{_TOLERANCE[str(a.dtype)]}",
     vmap_method="broadcast_all",
-  )(hermitian / scale.astype(a.dtype))
+  )(scaled)
   if values.dtype == jnp.float64:
-    vectors = _refined(hermitian / scale.astype(a.dtype), vectors, values)
+    vectors = _refined(scaled, vectors, values)
   return vectors, values * scale[..., 0]
 
 
 def _refined(a: Array, vectors: Array, values: Array) -> Array:
-  """Returns eigenvectors in full precision, by one step of first order (Ogita and Aishima, 2018).
+  """Returns eigenvectors with residuals near float64's precision, by one step (Ogita and Aishima, 2018).
 
   XLA leaves off-diagonal entries below the precision of float32 as they are, so its vectors are only right to 1e-8.
   Between vectors of near eigenvalues the first order is not enough, and they stay as they are.
