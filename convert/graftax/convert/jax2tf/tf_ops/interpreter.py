@@ -65,7 +65,7 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
 
 
 def _stand_in(aval: Any) -> Tensor:
-  """Returns a tensor for a result without a form, so that the equations after it are checked as well."""
+  """Returns a tensor for the result of an equation that is refused, so that the ones after it are checked as well."""
   try:
     spec = physical_spec(aval)
   except Unsupported:

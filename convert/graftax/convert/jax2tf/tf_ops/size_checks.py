@@ -75,7 +75,7 @@ def _check(b: Builder, function: str, tensors: Sequence[Tensor], check: SizeChec
   b.op_list("Assert", holds, [message, left, *sizes], shapes=[])
   assertion = b.nodes[-1].name
   # XLA leaves assertions out, and cannot make an array of a negative size. Elsewhere the assertion, whose message says
-  # more, is to fail first.
+  # more, fails first.
   as_number = b.after(assertion, b.op("Cast", holds, shape=(), DstT=DType.INT32))
   b.op("Fill", b.op("Pack", [b.op("Sub", as_number, np.int32(1), shape=())], shape=(1,)), np.int32(0), shape=(0,))
   return b.nodes[-1].name

@@ -142,16 +142,6 @@ def test_triangular_systems_of_complex_numbers(left, transpose, conjugate):
   check_plain_ops(lambda a: lax.linalg.triangular_solve(a, a[::-1], **options), a, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5])
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_tridiagonal_systems(size, batch):
-  rng = np.random.default_rng(0)
-  lower, diagonal, upper = rng.normal(size=(3, *batch, size)).astype(np.float32)
-  y = rng.normal(size=(*batch, size, 2)).astype(np.float32)
-  check_plain_ops(lax.linalg.tridiagonal_solve, lower, diagonal, upper, y, rtol=1e-4, atol=1e-4)
-  check_plain_ops(lax.linalg.tridiagonal_solve, lower, 0 * diagonal, 0 * upper, y)  # singular
-
-
 def test_64_bit_types():
   with jax.enable_x64(True):
     x = np.array([2**40 + 3, -(2**40), 5, -1], np.int64)

@@ -64,7 +64,10 @@ def triangular_solve(
 def tridiagonal_solve(
   b: Builder, lower: Tensor, diagonal: Tensor, upper: Tensor, y: Tensor, *, perturb_singular: bool = False
 ) -> Tensor:
-  """Returns the solution of a tridiagonal system; NaN if it is singular, as in JAX."""
+  """Returns the solution of a tridiagonal system; NaN if it is singular, as in JAX.
+
+  TensorFlow (2.21) leaves the result of a singular complex system unset.
+  """
   diagonals = b.op("Pack", [upper, diagonal, lower], shape=(*diagonal.shape[:-1], 3, diagonal.shape[-1]), axis=-2)
   return b.op("TridiagonalSolve", diagonals, y, shape=y.shape, perturb_singular=perturb_singular)
 

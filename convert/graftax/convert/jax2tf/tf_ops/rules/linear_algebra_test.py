@@ -21,14 +21,21 @@ def test_singular_values_of_an_open_number_of_rows(rows):
 
 
 @pytest.mark.parametrize(("batch", "dtype"), [((), np.float32), ((2,), np.float64), ((2, 3), np.complex64)])
-def test_systems_of_three_diagonals(batch, dtype):
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_tridiagonal_systems(batch, dtype, size):
   rng = np.random.default_rng(0)
-  lower, diagonal, upper = (rng.standard_normal((*batch, 5)).astype(dtype) for _ in range(3))
-  y = rng.standard_normal((*batch, 5, 2)).astype(dtype)
-  check_plain_ops(lax.linalg.tridiagonal_solve, lower, diagonal + 4, upper, y)
+  lower, diagonal, upper = rng.standard_normal((3, *batch, size)).astype(dtype)
+  y = rng.standard_normal((*batch, size, 2)).astype(dtype)
+  check_plain_ops(lax.linalg.tridiagonal_solve, lower, diagonal + 4, upper, y, rtol=1e-4, atol=1e-4)
 
 
-def test_systems_of_three_diagonals_of_open_size():
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_singular_tridiagonal_systems(size):
+  lower, y = np.ones((3, size), np.float32), np.ones((3, size, 2), np.float32)
+  check_plain_ops(lax.linalg.tridiagonal_solve, lower, 0 * lower, 0 * lower, y)
+
+
+def test_tridiagonal_systems_of_open_size():
   x = np.linspace(1, 2, 5, dtype=np.float32)
   shapes = ("n", "n", "n", "n, 1")
   check_plain_ops(lax.linalg.tridiagonal_solve, x, x + 4, x, x[:, None], polymorphic_shapes=shapes)
