@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.grappler import tf_optimizer
 
 import graftax.convert as gc
 from graftax.convert.sources.graph_def import program_from_graph_def
@@ -201,6 +202,38 @@ def test_gradients_in_the_graph_equal_tensorflow(name):
       expected = session.run("y:0", {fed: X})
   fn, params = _convert(graph.as_graph_def().SerializeToString(), ["x:0"], "y:0")
   np.testing.assert_allclose(jax.jit(fn)(params, X)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def _on_constants(x):
+  """Conditionals on constants, one after the other and in each other, and in and around one that depends on data."""
+  true, false = tf.constant(True), tf.constant(False)
+  in_each_other = tf1.cond(true, lambda: tf1.cond(true, lambda: -x, lambda: x * 3), lambda: x - 1)
+  in_a_branch = tf1.cond(
+    x[0, 0] > 0,
+    lambda: tf1.cond(tf.constant(True), lambda: tf.sin(x), lambda: x) * 2,
+    lambda: tf1.cond(tf.constant(False), lambda: x, lambda: x - 4),
+  )
+  around = tf1.cond(false, lambda: tf1.cond(x[0, 0] > 0, lambda: x, lambda: x * 3), lambda: x + 7)
+  return in_each_other + in_a_branch + around
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_conditionals_on_constants_that_grappler_has_folded_equal_tensorflow(sign):
+  graph, value, _, _ = _run(_on_constants, X * sign)
+  fn, params = _convert(_folded(graph, "y"), ["x:0"], "y:0")
+  np.testing.assert_allclose(jax.jit(fn)(params, X * sign)[0], value, rtol=1e-6)
+
+
+def _folded(graph, result):
+  """Returns a graph as Grappler's folding of constants leaves it: each Switch has a constant of its own."""
+  with tf.Graph().as_default() as imported:
+    tf1.import_graph_def(tf1.GraphDef.FromString(graph), name="")
+    meta_graph = tf1.train.export_meta_graph(graph=imported)
+  meta_graph.collection_def["train_op"].node_list.value.append(result)
+  config = tf1.ConfigProto()
+  config.graph_options.rewrite_options.min_graph_nodes = -1
+  config.graph_options.rewrite_options.optimizers.append("constfold")
+  return tf_optimizer.OptimizeGraph(config, meta_graph).SerializeToString()
 
 
 def test_a_loop_that_depends_on_data_runs_forward():
