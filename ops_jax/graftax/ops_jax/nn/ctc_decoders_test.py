@@ -48,5 +48,8 @@ def test_a_full_beam_gives_up_the_same_prefixes():
 def test_bad_inputs_are_refused():
   check_raw_op_rejects("CTCGreedyDecoder", [_logits(0), np.full(4, 10, np.int32)], match="expected 0 to 9")
   check_raw_op_rejects("CTCGreedyDecoder", [_logits(0), _LENGTHS], {"blank_index": 5}, match="blank_index 5")
+  for shape in ((0, 4, 3), (9, 0, 3), (9, 4, 0)):
+    inputs = [np.zeros(shape, np.float32), np.zeros(shape[1], np.int32)]
+    check_raw_op_rejects("CTCGreedyDecoder", inputs, match="expected at least one step, sequence and class")
   attrs = {"beam_width": 9, "top_paths": 9}
   check_raw_op_rejects("CTCBeamSearchDecoder", [_logits(0), np.ones(4, np.int32)], attrs, match="top_paths=9")

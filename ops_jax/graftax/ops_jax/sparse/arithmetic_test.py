@@ -7,7 +7,7 @@ import pytest
 from graftax.ops_jax import lowering
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.sparse.arithmetic import sparse_add
-from graftax.testing.raw_ops import check_raw_op
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
 
 A = np.array([[0, 1], [1, 0], [1, 2], [3, 3]]), np.array([1.0, -2.0, 3.0, 0.5], np.float32)
 B = np.array([[0, 0], [1, 0], [3, 3]]), np.array([4.0, -0.5, -0.5], np.float32)
@@ -37,6 +37,12 @@ def test_reductions(op, axes, keep_dims):
   indices = np.array([[0, 0, 1], [0, 1, 0], [0, 1, 3], [1, 0, 1], [2, 1, 0]])
   values = np.array([1.0, -3.0, 2.5, 4.0, -1.0], np.float32)
   check_raw_op(op, [indices, values, np.array([3, 2, 4]), np.array(axes, np.int32)], {"keep_dims": keep_dims})
+
+
+@pytest.mark.parametrize("op", ["SparseReduceSumSparse", "SparseReduceMaxSparse"])
+@pytest.mark.parametrize("axis", [-3, 2])
+def test_axes_that_do_not_exist_are_refused(op, axis):
+  check_raw_op_rejects(op, [A[0], A[1], SHAPE, np.array([axis], np.int32)], match=f"axis {axis}")
 
 
 def test_gradient_ops():

@@ -3,7 +3,7 @@ import struct
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import Module, ir, lift
+from graftax.xla_call_module import CustomCallError, Module, ir, lift
 from graftax.xla_call_module.patterns import old_gpu_solvers
 
 _X = np.array([[4, 1, 0.5, 0.2], [2, 5, 0.3, 0.1], [0.7, 0.4, 6, 0.9], [0.3, 0.6, 0.8, 7]], np.float32)
@@ -125,3 +125,5 @@ def test_call_keeps_its_form_if_its_settings_have_no_meaning(target, config):
   module = _call(target, config, _X, ["4x4xf32", "4xf32", "4x4xf32", "4x4xf32", "i32"])
   (call,) = (op for op in ir.walk(old_gpu_solvers.with_typed_solvers(module.ir).main.body) if "custom" in op.name)
   assert call.attrs["call_target_name"] == target
+  with pytest.raises(CustomCallError, match=target):
+    lift(module)(_X)
