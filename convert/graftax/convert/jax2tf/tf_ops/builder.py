@@ -346,7 +346,7 @@ class Builder:
     return quotient if op == "FloorDiv" else self.op("Sub", x, self.op("Mul", quotient, y, shape=()), shape=())
 
 
-# A higher power of a size other than 1 is no size.
+# A higher power of any size from 2 on exceeds int32.
 _MAX_POWER = MAX_SIZE.bit_length()
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "AddV2", ast.Sub: "Sub", ast.Mult: "Mul"}
 _CALLS = {"floordiv": "FloorDiv", "mod": "FloorMod", "max": "Maximum", "min": "Minimum"}

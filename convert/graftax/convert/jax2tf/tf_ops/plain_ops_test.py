@@ -183,7 +183,7 @@ def test_an_operation_of_a_function_of_jax_itself_has_no_line():
 
 
 def _library_primitive(name, lowering):
-  """Returns a function of one array with a primitive of its own, as libraries have them."""
+  """Returns a function of one array that is a new primitive, such as JAX libraries define."""
   primitive = jax.extend.core.Primitive(name)
   primitive.def_abstract_eval(lambda x: x)
   jax.interpreters.mlir.register_lowering(primitive, jax.interpreters.mlir.lower_fun(lowering, multiple_results=False))
