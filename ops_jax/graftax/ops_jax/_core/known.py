@@ -37,11 +37,12 @@ def as_known(value: Any, dtype: Any = np.int32) -> np.ndarray:
   """Returns a known array for a numpy result, which is a plain Python object for object arrays of rank 0.
 
   Args:
-    value: numpy array or scalar, Python number, or symbolic dimension.
+    value: numpy array or scalar, Python number, bytes, or symbolic dimension.
     dtype: dtype for plain integers; symbolic dimensions keep dtype object. A kernel casts the result to the dtype that
       its op declares.
   """
-  array = np.asarray(value)
+  # NumPy's own type for bytes drops zeros at their end.
+  array = np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)
   if isinstance(value, (np.ndarray, np.generic)) and array.dtype != object:
     return array
   if all(isinstance(item, (bool, np.bool_)) for item in array.flat):

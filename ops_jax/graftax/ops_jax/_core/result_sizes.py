@@ -25,7 +25,7 @@ from graftax.graphdef_ir import Budget, UnsupportedError
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError
 from graftax.ops_jax._core.stages import Run
-from graftax.ops_jax._core.values import Value
+from graftax.ops_jax._core.values import Value, is_string
 
 __all__ = [
   "NO_BUDGET",
@@ -264,12 +264,13 @@ def _key(inputs: Sequence[Value], static: frozenset[int]) -> Any:
 def _check_abstractly(run: Run, context: Context, inputs: Sequence[Value], static: frozenset[int], where: str) -> None:
   free = [None if i in static else value for i, value in enumerate(inputs)]
   leaves, structure = jax.tree.flatten(free, is_leaf=lambda value: value is None)
-  # Large arrays become abstract, so that nothing is computed with them in NumPy.
-  large = [i for i, leaf in enumerate(leaves) if _is_large(leaf)]
+  # Large arrays become abstract, so that nothing is computed with them in NumPy. So do strings, as numbers in the same
+  # places: an op that accepts both gives results of the same shapes.
+  abstract_leaves = {i: _as_abstract(leaf) for i, leaf in enumerate(leaves) if _is_large(leaf) or is_string(leaf)}
 
   def arrays(*abstract: Value) -> list[Value]:
     values = list(leaves)
-    for i, value in zip(large, abstract, strict=True):
+    for i, value in zip(abstract_leaves, abstract, strict=True):
       values[i] = value
     given = jax.tree.unflatten(structure, values)
     given = [value if i in static else new for i, (value, new) in enumerate(zip(inputs, given, strict=True))]
@@ -277,9 +278,13 @@ def _check_abstractly(run: Run, context: Context, inputs: Sequence[Value], stati
     return [leaf for leaf in outputs if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype != object]
 
   try:
-    shapes = jax.eval_shape(arrays, *[leaves[i] for i in large])
+    shapes = jax.eval_shape(arrays, *abstract_leaves.values())
   except (jax.errors.JAXTypeError, UnsupportedError, _WritesError):
     return  # the lowering needs values, of arrays that exist; or it changes an array that exists
+  except (TypeError, ValueError):
+    if any(map(is_string, leaves)):
+      return  # the lowering reads the strings, or the inputs do not fit together, which it will say
+    raise
   for shape in shapes:
     if _is_known(shape.shape):
       context.budget.check_array(shape.shape, getattr(shape.dtype, "itemsize", 1), where)
@@ -292,6 +297,10 @@ def _is_known(shape: Sequence[int]) -> bool:
 
 def _is_large(leaf: Value) -> bool:
   return isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype != object and leaf.size > KNOWN_SIZE_LIMIT
+
+
+def _as_abstract(leaf: Value) -> Value:
+  return jax.ShapeDtypeStruct(leaf.shape, np.uint32) if is_string(leaf) else leaf
 
 
 # Attributes of a context that have no effect if a lowering uses them twice. All others count as effects.

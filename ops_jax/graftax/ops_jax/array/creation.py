@@ -45,7 +45,7 @@ def fill(dims: StaticSizes, value: Array) -> Array:
     raise InvalidInputError(f"Fill: value must be a scalar; got shape {value.shape}.")
   _refuse_negative("Fill", dims)
   if is_known(value) and (is_small(dims) or value.dtype == object):
-    return np.full(dims, value.item() if value.dtype == object else value, value.dtype)
+    return np.full(dims, value, value.dtype)
   return jnp.broadcast_to(value, dims)
 
 

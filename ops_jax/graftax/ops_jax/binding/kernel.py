@@ -23,6 +23,7 @@ from graftax.ops_jax._core.stages import CallLowering, Run, Stage, describe_func
 from graftax.ops_jax._core.static_inputs import decode_static
 from graftax.ops_jax.binding.attributes import decode_attrs
 from graftax.ops_jax.binding.symbolic_inputs import resolve_symbols
+from graftax.ops_jax.binding.text_inputs import known_beside_text
 from graftax.ops_jax.bounded.dispatch import carry_bounded
 from graftax.ops_jax.int64_pairs.dispatch import DispatchInt64Pairs, data_positions, has_int64, needs_all_bits
 
@@ -99,6 +100,9 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
   where = f"{node.op} node {node.name!r} (function {function_name!r})"
   attrs = dict(node.attrs) if signature is None else signature.with_defaults(node.attrs)
   outer: list[Stage] = []
+  text = known_beside_text(signature, attrs, lowering, where)
+  if text is not None:
+    outer.append(text)
   carry = carry_bounded(node, where, attrs, signature)
   if carry is not None:
     outer.append(carry)

@@ -62,7 +62,7 @@ from graftax.ops_jax.bounded.forms import form_of, in_form, invalid_if, joined_f
 from graftax.ops_jax.bounded.masks import poisoned
 from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.control_flow.loop_lists import LoopLists, fit_lists
-from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, truth, wider_form
+from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, refuse_text, truth, wider_form
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair
 from graftax.ops_jax.variants.structures import is_variant
 from graftax.xla_call_module.lax_extras import scan_with_products_before
@@ -318,6 +318,8 @@ class _Loop:
   def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
     """Runs the loop as `jax.lax.scan` over its counters."""
     columns = counted.columns()
+    for column in columns.values():
+      refuse_text(column)
     if counted.num_iterations == 0:
       return tuple(self.initial)
 

@@ -8,14 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.known import to_dtype
 from graftax.ops_jax._core.precision import float_dtype, promoted_dtype
-from graftax.ops_jax._core.values import Array, Value, is_known, materialize
+from graftax.ops_jax._core.values import Array, Value, is_known, is_string, materialize
 from graftax.ops_jax.bounded.forms import form_of, in_form
 from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, to_jax_exactly
 
-__all__ = ["as_operand", "as_operand_like", "truth", "wider_form"]
+__all__ = ["as_operand", "as_operand_like", "refuse_text", "truth", "wider_form"]
 
 
 def truth(value: Value) -> Array | np.bool_:
@@ -28,13 +29,31 @@ def truth(value: Value) -> Array | np.bool_:
 
 
 def as_operand(value: Value) -> Value:
-  """Returns a value as an operand of `jax.lax` control flow: arrays are not weakly typed."""
+  """Returns a value as an operand of `jax.lax` control flow: arrays are not weakly typed.
+
+  Raises:
+    StaticInputError: it is text, which JAX does not have.
+  """
 
   def strong(leaf: Any) -> Any:
+    refuse_text(leaf)
     leaf = to_jax_exactly(materialize(leaf))
     return jax.tree.map(lambda array: jax.lax.convert_element_type(array, array.dtype), leaf)
 
   return jax.tree.map(strong, value)
+
+
+def refuse_text(value: Value) -> None:
+  """Raises if a variable of a loop, or a result of a conditional, is text.
+
+  Raises:
+    StaticInputError: it is.
+  """
+  if is_string(value):
+    raise StaticInputError(
+      "text is a variable or result of a loop or conditional that runs as one compiled program, and JAX has no "
+      "strings. Call the function outside of jit and other transformations, or compute a number that chooses the text."
+    )
 
 
 def as_operand_like(value: Value, other: Value) -> Value:

@@ -126,7 +126,11 @@ def _rows_and_places(splits: Array, length: int, xp: Namespace) -> tuple[Array, 
   return rows, position - splits[rows]
 
 
-@register("RaggedTensorToTensor", ignores=("T", "Tindex", "Tshape", "num_row_partition_tensors"))
+@register(
+  "RaggedTensorToTensor",
+  ignores=("T", "Tindex", "Tshape", "num_row_partition_tensors"),
+  data_inputs=("values", "default_value"),
+)
 def ragged_tensor_to_tensor(
   shape: Static[np.ndarray],
   values: Array,
