@@ -466,3 +466,12 @@ def test_text_passes_through_a_function():
   wanted_text, wanted = tf_fn(tf.constant(["a", "é"]), X)
   np.testing.assert_array_equal(text, wanted_text.numpy())
   np.testing.assert_array_equal(doubled, wanted.numpy())
+
+
+def test_small_matrices_of_integers_are_known_if_they_are_arguments_outside_of_jit():
+  spec = [tf.TensorSpec([3, 4], tf.float32), tf.TensorSpec([2, 2], tf.int32)]
+  function = tf.function(lambda x, paddings: tf.pad(x, paddings), input_signature=spec)
+  fn, params = gc.convert(function)
+  x, paddings = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([[1, 0], [0, 2]], np.int32)
+  found = jax.jit(lambda x: fn(params, x, paddings)[0])(x)
+  np.testing.assert_array_equal(found, function(x, paddings))

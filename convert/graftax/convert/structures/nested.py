@@ -413,7 +413,7 @@ def _as_array(value: object, spec: TensorSpec, where: str) -> Leaf:
   is_integral = array.dtype.kind in "iub" and wanted.kind in "iub"
   if is_integral:
     _check_range(array, wanted, where)
-  stays_known = is_integral and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE
+  stays_known = is_integral and array.ndim <= 2 and array.size <= _MAX_KNOWN_SIZE
   if is_integral or (not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind")):
     array = array.astype(wanted)  # Python numbers have no dtype of their own.
   _check_fits(array, where)
