@@ -161,7 +161,7 @@ def lin_space(start: Array, stop: Array, num: StaticSize) -> Array:
   return values.at[0].set(start).at[num - 1].set(stop)
 
 
-@register("OneHot", ignores=("T", "TI"))
+@register("OneHot", ignores=("T", "TI"), data_inputs=("on_value", "off_value"))
 def one_hot(indices: Array, depth: StaticSize, on_value: Array, off_value: Array, *, axis: int = -1) -> Array:
   """Returns vectors that hold `on_value` at one position and `off_value` elsewhere.
 

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-@register("MatrixBandPart", "BatchMatrixBandPart", ignores=("T", "Tindex"))
+@register("MatrixBandPart", "BatchMatrixBandPart", ignores=("T", "Tindex"), data_inputs=("input",))
 def matrix_band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
   """Returns `input` with everything outside a band around the main diagonal set to 0.
 
@@ -57,14 +57,14 @@ def matrix_band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
   return jnp.where(keep, input, jnp.zeros((), canonical_dtype(input.dtype)))
 
 
-@register("Diag", ignores=("T",))
+@register("Diag", ignores=("T",), data_inputs=("diagonal",))
 def diag(diagonal: Array) -> Array:
   """Returns `[*d, *d]` with `diagonal` of shape `d` at positions whose halves are equal, 0 elsewhere."""
   size = math.prod(diagonal.shape)
   return matrix_diag(diagonal.reshape(size)).reshape(*diagonal.shape, *diagonal.shape)
 
 
-@register("DiagPart", ignores=("T",))
+@register("DiagPart", ignores=("T",), data_inputs=("input",))
 def diag_part(input: Array) -> Array:
   """Returns, from an array of shape `[*d, *d]`, the elements at positions whose halves are equal, shape `d`.
 
@@ -79,7 +79,7 @@ def diag_part(input: Array) -> Array:
   return jnp.diagonal(input.reshape(size, size)).reshape(shape)
 
 
-@register("MatrixDiag", "BatchMatrixDiag", ignores=("T",))
+@register("MatrixDiag", "BatchMatrixDiag", ignores=("T",), data_inputs=("diagonal",))
 def matrix_diag(diagonal: Array) -> Array:
   """Returns `[..., n, n]` with `diagonal` of shape `[..., n]` on the main diagonal, 0 elsewhere."""
   return _matrix("MatrixDiag", diagonal, (0,), -1, -1, np.zeros((), canonical_dtype(diagonal.dtype)), "LEFT_LEFT")
@@ -97,7 +97,7 @@ def matrix_diag_v2(
   return _matrix("MatrixDiagV2", diagonal, k, num_rows, num_cols, padding_value, "LEFT_LEFT")
 
 
-@register("MatrixDiagV3", ignores=("T",))
+@register("MatrixDiagV3", ignores=("T",), data_inputs=("diagonal", "padding_value"))
 def matrix_diag_v3(
   diagonal: Array,
   k: Static[tuple[int, ...]],
@@ -129,7 +129,7 @@ def matrix_diag_v3(
   return _matrix("MatrixDiagV3", diagonal, k, num_rows, num_cols, padding_value, align)
 
 
-@register("MatrixDiagPart", "BatchMatrixDiagPart", ignores=("T",))
+@register("MatrixDiagPart", "BatchMatrixDiagPart", ignores=("T",), data_inputs=("input",))
 def matrix_diag_part(input: Array) -> Array:
   """Returns `[..., min(rows, cols)]`: the main diagonal of `input` of shape `[..., rows, cols]`."""
   return jnp.diagonal(jnp.asarray(input), axis1=-2, axis2=-1)
@@ -141,7 +141,7 @@ def matrix_diag_part_v2(input: Array, k: Static[tuple[int, ...]], padding_value:
   return matrix_diag_part_v3(input, k, padding_value, align="LEFT_LEFT")
 
 
-@register("MatrixDiagPartV3", ignores=("T",))
+@register("MatrixDiagPartV3", ignores=("T",), data_inputs=("input", "padding_value"))
 def matrix_diag_part_v3(
   input: Array, k: Static[tuple[int, ...]], padding_value: Array, *, align: str = "RIGHT_LEFT"
 ) -> Array:
@@ -173,7 +173,7 @@ def matrix_diag_part_v3(
   return jnp.where(is_inside, input[..., rows, cols], jnp.asarray(padding_value).astype(input.dtype))
 
 
-@register("MatrixSetDiag", "BatchMatrixSetDiag", ignores=("T",))
+@register("MatrixSetDiag", "BatchMatrixSetDiag", ignores=("T",), data_inputs=("input", "diagonal"))
 def matrix_set_diag(input: Array, diagonal: Array) -> Array:
   """Replaces the main diagonal of `input`, of shape `[..., rows, cols]`."""
   return matrix_set_diag_v3(input, diagonal, (0,), align="LEFT_LEFT")
@@ -185,7 +185,7 @@ def matrix_set_diag_v2(input: Array, diagonal: Array, k: Static[tuple[int, ...]]
   return matrix_set_diag_v3(input, diagonal, k, align="LEFT_LEFT")
 
 
-@register("MatrixSetDiagV3", ignores=("T",))
+@register("MatrixSetDiagV3", ignores=("T",), data_inputs=("input", "diagonal"))
 def matrix_set_diag_v3(
   input: Array, diagonal: Array, k: Static[tuple[int, ...]], *, align: str = "RIGHT_LEFT"
 ) -> Array:

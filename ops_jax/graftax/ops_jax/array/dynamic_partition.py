@@ -16,7 +16,7 @@ from graftax.ops_jax._core.values import Array, Static, is_known
 __all__ = ["dynamic_partition", "dynamic_stitch"]
 
 
-@register("DynamicPartition", ignores=("T",), symbolic=True)
+@register("DynamicPartition", ignores=("T",), symbolic=True, data_inputs=("data",))
 def dynamic_partition(data: Array, partitions: Static[np.ndarray], *, num_partitions: int) -> list[Array]:
   """Splits the rows of `data` by label.
 
@@ -44,7 +44,7 @@ def dynamic_partition(data: Array, partitions: Static[np.ndarray], *, num_partit
   return [rows[np.flatnonzero(labels == i)] for i in range(num_partitions)]
 
 
-@register("DynamicStitch", "ParallelDynamicStitch", ignores=("T", "N"), symbolic=True)
+@register("DynamicStitch", "ParallelDynamicStitch", ignores=("T", "N"), symbolic=True, data_inputs=("data",))
 def dynamic_stitch(indices: list[Array], data: list[Array], *, budget: Budget = NO_BUDGET) -> Array:
   """Collects rows into one array at given positions.
 

@@ -25,7 +25,13 @@ from graftax.ops_jax.binding.attributes import decode_attrs
 from graftax.ops_jax.binding.symbolic_inputs import resolve_symbols
 from graftax.ops_jax.binding.text_inputs import known_beside_text
 from graftax.ops_jax.bounded.dispatch import carry_bounded
-from graftax.ops_jax.int64_pairs.dispatch import DispatchInt64Pairs, data_positions, has_int64, needs_all_bits
+from graftax.ops_jax.int64_pairs.dispatch import (
+  DispatchInt64Pairs,
+  data_positions,
+  has_int64,
+  needs_all_bits,
+  static_positions,
+)
 
 __all__ = ["Kernel", "bind", "context_kernel"]
 
@@ -178,4 +184,5 @@ def _dispatch_pairs(
     data_positions(lowering, signature, attrs),
     traits_of(node.op).reads_shapes,
     needs_all_bits(node, attrs),
+    static_positions(lowering, signature, attrs),
   )

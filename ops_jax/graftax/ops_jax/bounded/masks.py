@@ -15,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graftax.graphdef_ir import UnsupportedError
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+from graftax.ops_jax.int64_pairs.pairs import fits_jax_dtype
 
 __all__ = [
   "Axis",
@@ -43,9 +45,19 @@ __all__ = [
 
 
 def as_bounded(value: Value) -> BoundedArray:
-  """Returns a value as a `BoundedArray`, without lengths if it is an ordinary array."""
+  """Returns a value as a `BoundedArray`, without lengths if it is an ordinary array.
+
+  Raises:
+    UnsupportedError: it holds integers beyond 32 bits, and JAX's 64-bit types are off.
+  """
   if is_bounded(value):
     return value
+  if not fits_jax_dtype(value):
+    raise UnsupportedError(
+      "an input holds 64-bit integers beyond 32 bits, a size depends on data, and JAX's 64-bit types are off, so the "
+      "result would not be exact. Enable them: jax.config.update('jax_enable_x64', True), or set the environment "
+      "variable JAX_ENABLE_X64=1."
+    )
   array = jnp.asarray(value)
   return BoundedArray(array, (None,) * array.ndim)
 

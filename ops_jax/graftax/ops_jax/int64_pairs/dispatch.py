@@ -4,7 +4,7 @@ Most nodes have no 64-bit integers among their types, and their kernels do not h
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, fits_jax_dtype, map_halves, to_jax_array
 
-__all__ = ["DispatchInt64Pairs", "data_positions", "has_int64", "needs_all_bits"]
+__all__ = ["DispatchInt64Pairs", "data_positions", "has_int64", "needs_all_bits", "static_positions"]
 
 _INT64_TYPES = frozenset({DType.INT64, DType.UINT64, DType.INT64_REF, DType.UINT64_REF})
 
@@ -32,6 +32,7 @@ class DispatchInt64Pairs:
     data_positions: positions of the flat inputs whose elements the lowering only rearranges.
     reads_shapes_only: whether the op reads only the shapes of its inputs.
     needs_all_bits: whether traced 64-bit integers are pairs even if no input is one.
+    static: positions of the flat inputs that are decoded to Python values, which hold all integers.
   """
 
   where: str
@@ -40,6 +41,7 @@ class DispatchInt64Pairs:
   data_positions: frozenset[int]
   reads_shapes_only: bool
   needs_all_bits: bool
+  static: frozenset[int]
 
   def __str__(self) -> str:
     if self.run_on_pairs is not None:
@@ -64,20 +66,34 @@ class DispatchInt64Pairs:
         return run(context, [to_jax_array(value) for value in inputs] if has_pairs else inputs)
       moves_wide = not has_pairs and run_on_pairs is None and _moves_wide_integers(inputs, self.data_positions)
       if not has_pairs and not moves_wide and (run_on_pairs is None or not _needs_pairs(inputs, self.needs_all_bits)):
-        return run(context, inputs)
-      if run_on_pairs is not None:
-        return run_on_pairs(context, inputs)
-      if self.data_positions and not _is_elsewhere(inputs, self.data_positions):
-        return _run_per_half(run, context, inputs, self.data_positions)
-      if self.reads_shapes_only:  # the low halves have the same shapes
-        return run(context, [value.truncated() if isinstance(value, Int64Pair) else value for value in inputs])
-      raise UnsupportedError(
-        f"{self.where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so the result "
-        f"would not be exact. Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable "
-        f"JAX_ENABLE_X64=1."
-      )
+        outputs = run(context, inputs)
+        if all(map(is_known, outputs)) or self.reads_shapes_only or all(map(self._fits, range(len(inputs)), inputs)):
+          return outputs
+        # NumPy has the integers beyond 32 bits, but the lowering made JAX arrays of them.
+      return self._on_pairs(run, context, inputs)
 
     return dispatch
+
+  def _fits(self, position: int, value: Value) -> bool:
+    return position in self.static or not isinstance(value, np.ndarray) or fits_jax_dtype(value)
+
+  def _on_pairs(self, run: Run, context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    if self.run_on_pairs is not None:
+      return self.run_on_pairs(context, inputs)
+    if self.data_positions and not self._is_elsewhere(inputs):
+      return _run_per_half(run, context, inputs, self.data_positions)
+    if self.reads_shapes_only:  # the low halves have the same shapes
+      return run(context, [value.truncated() if isinstance(value, Int64Pair) else value for value in inputs])
+    raise UnsupportedError(
+      f"{self.where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so the result "
+      f"would not be exact. Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable "
+      f"JAX_ENABLE_X64=1."
+    )
+
+  def _is_elsewhere(self, inputs: Sequence[Value]) -> bool:
+    """Returns whether an input that is not among the data holds integers beyond 32 bits."""
+    others = [(i, value) for i, value in enumerate(inputs) if i not in self.data_positions]
+    return any(isinstance(value, Int64Pair) or not self._fits(i, value) for i, value in others)
 
 
 def has_int64(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> bool:
@@ -100,9 +116,23 @@ def needs_all_bits(node: Node, attrs: Mapping[str, AttrValue]) -> bool:
 
 def data_positions(lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> frozenset[int]:
   """Returns the positions of the flat inputs that are among the lowering's `data_inputs`."""
+  return _positions(lowering, signature, attrs, lowering.data_inputs)
+
+
+def static_positions(
+  lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue]
+) -> frozenset[int]:
+  """Returns the positions of the flat inputs that the lowering declares as `Static[...]`."""
+  names = {parameter.name for parameter in lowering.inputs if parameter.static_type is not None}
+  return _positions(lowering, signature, attrs, names)
+
+
+def _positions(
+  lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue], wanted: Collection[str]
+) -> frozenset[int]:
   sizes = [1] * len(lowering.inputs) if signature is None else signature.input_sizes(attrs)
   names = [parameter.name for parameter, size in zip(lowering.inputs, sizes, strict=True) for _ in range(size)]
-  return frozenset(position for position, name in enumerate(names) if name in lowering.data_inputs)
+  return frozenset(position for position, name in enumerate(names) if name in wanted)
 
 
 def _is_int64(value: AttrValue) -> bool:
@@ -125,10 +155,6 @@ def _moves_wide_integers(inputs: Sequence[Value], positions: frozenset[int]) -> 
     and not all(map(is_known, inputs))
     and all(np.issubdtype(value.dtype, np.integer) for value in moved)
   )
-
-
-def _is_elsewhere(inputs: Sequence[Value], positions: frozenset[int]) -> bool:
-  return any(isinstance(value, Int64Pair) and i not in positions for i, value in enumerate(inputs))
 
 
 def _run_per_half(run: Run, context: Context, inputs: Sequence[Value], positions: frozenset[int]) -> tuple[Value, ...]:

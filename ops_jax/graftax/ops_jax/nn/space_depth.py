@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-@register("SpaceToBatchND", ignores=("T", "Tblock_shape", "Tpaddings"))
+@register("SpaceToBatchND", ignores=("T", "Tblock_shape", "Tpaddings"), data_inputs=("input",))
 def space_to_batch_nd(input: Array, block_shape: Static[tuple[int, ...]], paddings: Static[np.ndarray]) -> Array:
   """Moves each position within a spatial block into a separate batch.
 
@@ -58,7 +58,7 @@ def space_to_batch_nd(input: Array, block_shape: Static[tuple[int, ...]], paddin
   return blocks.reshape(batch * math.prod(block_shape), *split[::2], *tail)
 
 
-@register("BatchToSpaceND", ignores=("T", "Tblock_shape", "Tcrops"))
+@register("BatchToSpaceND", ignores=("T", "Tblock_shape", "Tcrops"), data_inputs=("input",))
 def batch_to_space_nd(input: Array, block_shape: Static[tuple[int, ...]], crops: Static[np.ndarray]) -> Array:
   """Inverts `space_to_batch_nd`; `crops` are removed where it padded.
 
@@ -90,19 +90,19 @@ def _dim(value: Any) -> Any:
   return value if jax.export.is_symbolic_dim(value) else int(value)
 
 
-@register("SpaceToBatch", ignores=("T", "Tpaddings"))
+@register("SpaceToBatch", ignores=("T", "Tpaddings"), data_inputs=("input",))
 def space_to_batch(input: Array, paddings: Static[np.ndarray], *, block_size: int) -> Array:
   """Computes `space_to_batch_nd` for `[batch, height, width, depth]` and square blocks."""
   return space_to_batch_nd(input, (block_size, block_size), paddings)
 
 
-@register("BatchToSpace", ignores=("T", "Tidx"))
+@register("BatchToSpace", ignores=("T", "Tidx"), data_inputs=("input",))
 def batch_to_space(input: Array, crops: Static[np.ndarray], *, block_size: int) -> Array:
   """Computes `batch_to_space_nd` for `[batch, height, width, depth]` and square blocks."""
   return batch_to_space_nd(input, (block_size, block_size), crops)
 
 
-@register("SpaceToDepth", ignores=("T",))
+@register("SpaceToDepth", ignores=("T",), data_inputs=("input",))
 def space_to_depth(input: Array, *, block_size: int, data_format: str = "NHWC") -> Array:
   """Moves each spatial block into the channels.
 
@@ -129,7 +129,7 @@ def space_to_depth(input: Array, *, block_size: int, data_format: str = "NHWC") 
   return _from_nhwc(result, data_format)
 
 
-@register("DepthToSpace", ignores=("T",))
+@register("DepthToSpace", ignores=("T",), data_inputs=("input",))
 def depth_to_space(input: Array, *, block_size: int, data_format: str = "NHWC") -> Array:
   """Inverts `space_to_depth`.
 

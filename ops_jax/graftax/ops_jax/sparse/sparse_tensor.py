@@ -58,7 +58,9 @@ def _to_int64(value: Array) -> Array:
   return value.astype(canonical_dtype(INT64)) if isinstance(value, jax.Array) else value.astype(INT64)
 
 
-@register("SparseToDense", ignores=("T", "Tindices", "validate_indices"))
+@register(
+  "SparseToDense", ignores=("T", "Tindices", "validate_indices"), data_inputs=("sparse_values", "default_value")
+)
 def sparse_to_dense(
   sparse_indices: Array, output_shape: StaticSizes, sparse_values: Array, default_value: Array
 ) -> Array:

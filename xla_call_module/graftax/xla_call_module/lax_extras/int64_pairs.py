@@ -68,8 +68,8 @@ class Int64Pair:
 
   def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     low, high = np.asarray(self.low, np.uint64), np.asarray(self.high, np.uint64)
-    value = (low | high << np.uint64(32)).astype(self.dtype)
-    return value if dtype is None else value.astype(dtype)
+    # Operators give scalars for arrays of rank 0.
+    return np.asarray((low | high << np.uint64(32)).astype(self.dtype), dtype)
 
 
 def add_halves(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any, Any]:

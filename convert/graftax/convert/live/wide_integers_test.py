@@ -1,0 +1,74 @@
+"""Compares programs with constants beyond 32 bits with TensorFlow, while JAX's 64-bit types are off."""
+
+import jax
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from graftax.convert import convert
+from graftax.graphdef_ir import UnsupportedError
+
+_WIDE = np.array([2**40 + 1, 2**41, 5, -(2**50)], np.int64)
+_POSITIONS = np.array([3, 1, 2, 0], np.int32)
+
+_EXACT = {
+  "one-hot vectors": lambda i: tf.one_hot(i, 4, on_value=tf.constant(2**40, tf.int64)),
+  "copies of more than is kept known": lambda i: (
+    tf.tile(tf.constant(np.tile(_WIDE, 2000)), [2]) + tf.cast(i[:1], tf.int64)
+  ),
+  "a diagonal": lambda i: tf.linalg.diag(tf.gather(tf.constant(_WIDE), i)),
+  "a diagonal taken out": lambda i: tf.linalg.diag_part(tf.gather(tf.constant(_WIDE.reshape(2, 2)), i[2:] // 2)),
+  "a band": lambda i: tf.linalg.band_part(tf.gather(tf.constant(_WIDE.reshape(2, 2)), i[2:] // 2), 0, -1),
+  "a diagonal replaced": lambda i: tf.linalg.set_diag(tf.zeros([4, 4], tf.int64), tf.gather(tf.constant(_WIDE), i)),
+  "blocks": lambda i: tf.nn.depth_to_space(tf.reshape(tf.gather(tf.constant(_WIDE), i), [1, 1, 1, 4]), 2),
+  "batches": lambda i: tf.batch_to_space(
+    tf.reshape(tf.gather(tf.constant(_WIDE), i), [4, 1, 1, 1]), [2, 2], [[0, 0], [0, 0]]
+  ),
+  "rows of a sparse matrix": lambda i: tf.sparse.to_dense(
+    tf.SparseTensor(tf.constant([[0], [2], [3], [4]], tf.int64), tf.gather(tf.constant(_WIDE), i), [5])
+  ),
+  "ragged rows": lambda i: tf.RaggedTensor.from_row_splits(tf.gather(tf.constant(_WIDE), i), [0, 3, 4]).to_tensor(7),
+  "a sum": lambda i: tf.reduce_sum(tf.gather(tf.constant(_WIDE), i)),
+}
+
+_EXACT_OR_REFUSED = {
+  "a matrix product": lambda i: tf.linalg.matvec(tf.constant(np.stack([_WIDE, _WIDE])), tf.cast(i, tf.int64)),
+  "einsum": lambda i: tf.einsum("i,i->", tf.constant(_WIDE), tf.cast(i, tf.int64)),
+  "sums by segment": lambda i: tf.math.unsorted_segment_sum(tf.constant(_WIDE), i, 4),
+  "updates that are added": lambda i: tf.tensor_scatter_nd_add(tf.constant(_WIDE), i[:, None], tf.constant(_WIDE)),
+  "values in places": lambda i: tf.scatter_nd(i[:, None], tf.constant(_WIDE), [4]),
+  "a binary search": lambda i: tf.searchsorted(tf.constant(np.sort(_WIDE)), tf.cast(i, tf.int64)),
+  "powers": lambda i: tf.pow(tf.constant(_WIDE), tf.cast(i, tf.int64)),
+  "squared differences": lambda i: tf.math.squared_difference(tf.constant(2**33, tf.int64), tf.cast(i, tf.int64)),
+  "rows joined": lambda i: tf.dynamic_stitch([i], [tf.constant(_WIDE)]),
+  "rows divided": lambda i: tf.dynamic_partition(tf.constant(_WIDE), tf.cast(i > 1, tf.int32), 2)[1],
+  "a list": lambda i: tf.TensorArray(tf.int64, 4).unstack(tf.constant(_WIDE)).gather(i),
+}
+
+
+def _result(program, *, is_jitted):
+  function = tf.function(program, input_signature=[tf.TensorSpec([4], tf.int32)])
+  fn, params = convert(function)
+
+  def call(positions):
+    return fn(params, positions)[0]
+
+  return np.asarray((jax.jit(call) if is_jitted else call)(_POSITIONS)), function(_POSITIONS).numpy()
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+@pytest.mark.parametrize("name", _EXACT)
+def test_constants_beyond_32_bits_are_moved_exactly(name, is_jitted):
+  found, expected = _result(_EXACT[name], is_jitted=is_jitted)
+  np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+@pytest.mark.parametrize("name", _EXACT_OR_REFUSED)
+def test_constants_beyond_32_bits_are_not_truncated(name, is_jitted):
+  try:
+    found, expected = _result(_EXACT_OR_REFUSED[name], is_jitted=is_jitted)
+  except UnsupportedError as e:
+    assert "64-bit integers beyond 32 bits" in str(e)
+  else:
+    np.testing.assert_array_equal(found, expected)
