@@ -77,7 +77,7 @@ def test_constants_of_every_type_are_read_exactly(element, via):
     f"tensor<3x{element}>": [(listed, _numbers(listed, dtype)), (one, np.full(3, splat))],
     f"tensor<3x1x{element}>": [(one, np.full((3, 1), splat))],
     f"tensor<{element}>": [(one, splat)],
-    f"tensor<0x3x{element}>": [("", np.zeros((0, 3), dtype))],
+    f"tensor<0x3x{element}>": [("", np.zeros((0, 3), dtype)), (one, np.zeros((0, 3), dtype))],
   }
   for kind, values in cases.items():
     for value, want in values:

@@ -318,6 +318,8 @@ def location_text(text: str) -> str:
 def _dense(op: mlir_ir.Operation, attr: Any, result: ir.TensorType) -> np.ndarray:
   """Returns the elements of a constant, read-only. Copies at most once; a splat is one element with zero strides."""
   shape = tuple(0 if dim is None else dim for dim in result.shape)
+  if 0 in shape:  # MLIR calls `dense<1.0> : tensor<0x4xf32>` a splat, whose buffer has no element to read
+    return np.broadcast_to(np.zeros((), result.dtype), shape)
   is_splat = getattr(attr, "is_splat", False)
   try:
     if is_splat:
