@@ -1,7 +1,7 @@
 """`conv_general_dilated` as Conv2D, Conv3D or DepthwiseConv2dNative."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, pad, reshape, static_slice, transpose
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, pad, reshape, static_slice, transpose
 from graftax.convert.jax2tf.tf_ops.rules.products import rounded
 from graftax.convert.jax2tf.tf_ops.rules.shaping import dilate
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
@@ -38,6 +38,8 @@ def conv_general_dilated(
   num_spatial = x.rank - 2
   if num_spatial > 3:
     raise Unsupported(f"convolutions along {num_spatial} axes; expected at most 3")
+  if any(isinstance(size, int) and size == 0 for size in out.shape):  # Conv2D has no kernels larger than the images
+    return broadcast(b, b.constant(np.zeros((1,) * x.rank, out.dtype)), out.shape)
   lhs_spec, rhs_spec, out_spec = dimension_numbers
   dtype = _computed_in(np.dtype(out.dtype), num_spatial)
   # Images are [batch, ..., channels], and kernels are [..., channels, features].
@@ -47,10 +49,13 @@ def conv_general_dilated(
   images = pad(b, images, [(0, 0), *padding, (0, 0)], 0)
   images, filters, strides, dilation = _at_least_two_axes(b, images, filters, window_strides, rhs_dilation)
   window = _Window(tuple(map(int, strides)), tuple(map(int, dilation)))
-  if batch_group_count > 1:
-    found = _grouped(b, images, filters, window, batch_group_count, axis=0)
-  else:
-    found = _convolved(b, images, filters, window, int(feature_group_count))
+
+  def convolve(images: Tensor, filters: Tensor) -> Tensor:
+    if batch_group_count > 1:
+      return _grouped(b, images, filters, window, batch_group_count, axis=0)
+    return _convolved(b, images, filters, window, int(feature_group_count))
+
+  found = _of_parts(b, convolve, images, filters) if dtype.kind == "c" else convolve(images, filters)
   found = reshape(b, found, (found.shape[0], *found.shape[1:-1][len(strides) - num_spatial :], found.shape[-1]))
   axes = [out_spec[0], *out_spec[2:], out_spec[1]]
   return rounded(b, transpose(b, found, list(np.argsort(axes))), out.dtype)
@@ -67,11 +72,22 @@ def _computed_in(dtype: "np.dtype[Any]", num_spatial: int) -> "np.dtype[Any]":
   op = "Conv3D" if num_spatial == 3 else "Conv2D"
   if jnp.issubdtype(dtype, np.floating) and dtype.itemsize < 4:
     return np.dtype(np.float32)  # TensorFlow's kernels for 16 bits also sum in 16 bits
-  if has_kernel(op, {"T": DType.from_numpy(dtype)}):
+  if dtype.kind == "c" or has_kernel(op, {"T": DType.from_numpy(dtype)}):
     return dtype
   if dtype.kind in "iu" and dtype.itemsize <= 4 and op == "Conv2D":
     return np.dtype(np.int32)  # integers wrap around
   raise Unsupported(f"TensorFlow has no CPU kernel of {op} for {dtype}")
+
+
+def _of_parts(b: Builder, convolve: Callable[[Tensor, Tensor], Tensor], images: Tensor, filters: Tensor) -> Tensor:
+  """Returns a convolution of complex numbers, which TensorFlow has not, as four of their real and imaginary parts."""
+  dtype = DType.from_numpy(np.zeros((), images.dtype).real.dtype)
+  images_parts, filters_parts = (
+    [b.op(part, x, shape=x.shape, Tout=dtype) for part in ("Real", "Imag")] for x in (images, filters)
+  )
+  (rr, ri), (ir, ii) = ([convolve(x, y) for y in filters_parts] for x in images_parts)
+  real, imag = b.op("Sub", rr, ii, shape=rr.shape), b.op("AddV2", ri, ir, shape=ri.shape)
+  return b.op("Complex", real, imag, shape=rr.shape, Tout=DType.from_numpy(images.dtype))
 
 
 def _at_least_two_axes(
@@ -155,6 +171,4 @@ def _result_shape(images: Tensor, filters: Tensor, window: _Window, features: in
       images.shape[1:-1], filters.shape, window.strides, window.dilation, strict=False
     )
   )
-  if any(isinstance(size, int) and size <= 0 for size in spatial):
-    raise Unsupported("a convolution whose kernel is larger than the images, so that the result is empty")
   return (images.shape[0], *spatial, features)
