@@ -1,5 +1,6 @@
 import functools
 import pickle
+import pkgutil
 import re
 
 import jax
@@ -54,6 +55,12 @@ def test_programs_have_neither_xla_ops_nor_prevented_gradients():
   assert not {op for op in ops if op.startswith("Xla") or op == "PreventGradient"}
   assert {"StatelessWhile", "StatelessIf", "MatMul", "ReadVariableOp"} <= ops
   assert len(program.gradients) == 2
+
+
+def test_modules_of_rules_are_listed_once(monkeypatch):
+  plain_op_primitives()
+  monkeypatch.setattr(pkgutil, "iter_modules", None)
+  assert _program(_network, _batch_of(4, 3), params=_PARAMS).function.nodes
 
 
 def test_functions_of_a_program_are_well_formed():

@@ -6,6 +6,7 @@ the result, and `outs` are those of all results.
 """
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -100,6 +101,7 @@ def plain_op_primitives() -> dict[str, str]:
   return {name: found.function.__module__.rpartition(".")[2] for name, found in sorted(_RULES.items())}
 
 
+@functools.cache  # listing the folder for each equation would take 0.4 of a conversion
 def _load() -> None:
   """Imports the modules of rules. Conversions to StableHLO do not need them."""
   from graftax.convert.jax2tf.tf_ops import rules
