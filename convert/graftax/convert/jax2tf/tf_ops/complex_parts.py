@@ -18,7 +18,7 @@ from graftax.graphdef_ir import AttrValue, DType
 if TYPE_CHECKING:
   from graftax.convert.jax2tf.tf_ops.builder import Builder, Input
 
-__all__ = ["check", "computed", "lacks_constants"]
+__all__ = ["check", "computed", "lacks_constants", "parts"]
 
 # Ops whose result for complex numbers is that for the real parts, and that for the imaginary parts.
 _OF_EACH_PART = frozenset(
@@ -53,6 +53,11 @@ def computed(
     return _RULES[op](b, *([_part(b, part, x) for part in ("Real", "Imag")] for x in inputs), shape)
   check(b, op)
   return None
+
+
+def parts(b: "Builder", x: Tensor) -> list[Tensor]:
+  """Returns the real and the imaginary parts of complex numbers."""
+  return [b.op(part, x, shape=x.shape, Tout=_dtype_of_parts(x.dtype)) for part in ("Real", "Imag")]
 
 
 def lacks_constants(b: "Builder") -> bool:

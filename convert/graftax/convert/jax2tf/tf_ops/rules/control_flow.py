@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from graftax.convert.jax2tf.tf_ops import complex_parts
 from graftax.convert.jax2tf.tf_ops.builder import VARIANT_DTYPE, Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import rule
@@ -189,8 +190,7 @@ def _loop_of_parts(
   are_complex = [x.dtype.kind == "c" for x in carry]
 
   def divided(inner: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
-    parts = [[inner.op(p, x, shape=x.shape) for p in ("Real", "Imag")] if x.dtype.kind == "c" else [x] for x in tensors]
-    return [part for of_one in parts for part in of_one]
+    return [part for x in tensors for part in (complex_parts.parts(inner, x) if x.dtype.kind == "c" else [x])]
 
   def whole(inner: Builder, flat: Sequence[Tensor]) -> list[Tensor]:
     rest = iter(flat)

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.convert.jax2tf.tf_ops import complex_parts
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
@@ -38,7 +39,8 @@ def conv_general_dilated(
   num_spatial = x.rank - 2
   if num_spatial > 3:
     raise Unsupported(f"convolutions along {num_spatial} axes; expected at most 3")
-  if any(isinstance(size, int) and size == 0 for size in out.shape):  # Conv2D has no kernels larger than the images
+  if any(isinstance(size, int) and size == 0 for size in (*out.shape, *x.shape, *kernel.shape)):
+    # Conv2D has neither kernels that are larger than the images, nor those of no channels.
     return broadcast(b, b.constant(np.zeros((1,) * x.rank, out.dtype)), out.shape)
   lhs_spec, rhs_spec, out_spec = dimension_numbers
   dtype = _computed_in(np.dtype(out.dtype), num_spatial)
@@ -81,11 +83,8 @@ def _computed_in(dtype: "np.dtype[Any]", num_spatial: int) -> "np.dtype[Any]":
 
 def _of_parts(b: Builder, convolve: Callable[[Tensor, Tensor], Tensor], images: Tensor, filters: Tensor) -> Tensor:
   """Returns a convolution of complex numbers, which TensorFlow has not, as four of their real and imaginary parts."""
-  dtype = DType.from_numpy(np.zeros((), images.dtype).real.dtype)
-  images_parts, filters_parts = (
-    [b.op(part, x, shape=x.shape, Tout=dtype) for part in ("Real", "Imag")] for x in (images, filters)
-  )
-  (rr, ri), (ir, ii) = ([convolve(x, y) for y in filters_parts] for x in images_parts)
+  filters_parts = complex_parts.parts(b, filters)
+  (rr, ri), (ir, ii) = ([convolve(x, y) for y in filters_parts] for x in complex_parts.parts(b, images))
   real, imag = b.op("Sub", rr, ii, shape=rr.shape), b.op("AddV2", ri, ir, shape=ri.shape)
   return b.op("Complex", real, imag, shape=rr.shape, Tout=DType.from_numpy(images.dtype))
 

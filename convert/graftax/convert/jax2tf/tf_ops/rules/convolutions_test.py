@@ -35,3 +35,8 @@ def test_convolutions_of_complex_numbers(options, dtype):
 def test_kernels_larger_than_the_images_have_an_empty_result(rank):
   x, kernel = np.ones((2, 4, *[3] * rank), np.float32), np.ones((5, 4, *[4] * rank), np.float32)
   check_plain_ops(lambda x, kernel: lax.conv_general_dilated(x, kernel, (1,) * rank, "VALID"), x, kernel)
+
+
+def test_kernels_of_no_channels_give_zeros():
+  x, kernel = np.ones((2, 0, 3, 3), np.float32), np.ones((5, 0, 2, 2), np.float32)
+  check_plain_ops(lambda x, kernel: lax.conv_general_dilated(x, kernel, (1, 1), "VALID"), x, kernel)

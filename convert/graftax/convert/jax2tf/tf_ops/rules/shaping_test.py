@@ -193,6 +193,12 @@ def test_sorting(dtype):
   check_plain_ops(function, x, pairs)
 
 
+def test_sorting_of_complex128():
+  z = np.array([2 + 1j, 1 - 1j, 2 - 3j, -1 + 0j, 1 + 1e-12j], np.complex128)
+  with jax.enable_x64(True):
+    check_plain_ops(lambda z: (jnp.sort(z), jnp.argsort(z)), z)
+
+
 def test_sorting_of_complex_numbers_and_least_elements():
   z = np.array([1 + 2j, 1 - 1j, 3j, 1 + 1j, -2, 3j - 1], np.complex64)
   x = np.array([[3, 1, 2], [9, -4, 0], [5, 7, -1], [6, 8, 4]], np.float32)

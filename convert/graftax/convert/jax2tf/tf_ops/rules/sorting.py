@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graftax.convert.jax2tf.tf_ops import complex_parts
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import cast, compare, full, is_nan, select, transpose
@@ -29,10 +30,8 @@ def sort(b: Builder, *operands: Tensor, dimension: int, num_keys: int) -> list[T
 def _ascending_parts(b: Builder, key: Tensor) -> list[Tensor]:
   """Returns numbers to sort by in descending order, one after the other, which sorts the key in ascending order."""
   if key.dtype.kind == "c":
-    return [
-      *_ascending_parts(b, b.op("Imag", key, shape=key.shape)),
-      *_ascending_parts(b, b.op("Real", key, shape=key.shape)),
-    ]
+    real, imag = complex_parts.parts(b, key)
+    return [*_ascending_parts(b, imag), *_ascending_parts(b, real)]
   if key.dtype == np.bool_:
     key = cast(b, key, np.int32)
   if not key.is_float:

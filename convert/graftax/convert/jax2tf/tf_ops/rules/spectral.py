@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from graftax.convert.jax2tf.tf_ops import complex_parts
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules import _fourier
@@ -45,7 +46,7 @@ def _lacks(b: Builder, kind: str, lengths: Sequence[Any]) -> bool:
 def _by_products(b: Builder, x: Tensor, kind: str, lengths: Sequence[Any], out: Any) -> Tensor:
   if not all(isinstance(n, int) for n in lengths):
     raise Unsupported(f"the converter to {b.library.consumer} does not read transforms of open sizes")
-  operands = [x] if kind == "RFFT" else [b.op(part, x, shape=x.shape) for part in ("Real", "Imag")]
+  operands = [x] if kind == "RFFT" else complex_parts.parts(b, x)
   found = traced_arrays(b, functools.partial(_fourier.transform, kind, tuple(lengths)), operands)
   if kind == "IRFFT":
     return found[0]
@@ -56,7 +57,7 @@ def _read_by_tfjs(b: Builder, x: Tensor, fft_type: Any, fft_lengths: Sequence[An
   """Returns a transform of a matrix. TF.js returns a matrix for a vector too, and it reshapes the operand in place."""
   rows = out if x.rank > 1 else jax.ShapeDtypeStruct((1, *out.shape), out.dtype)
   if x.dtype.kind == "c":
-    x = b.op("Complex", *(b.op(part, x, shape=x.shape) for part in ("Real", "Imag")), shape=x.shape)
+    x = b.op("Complex", *complex_parts.parts(b, x), shape=x.shape, Tout=DType.from_numpy(x.dtype))
   x = x if x.rank > 1 else reshape(b, x, (1, *x.shape))
   return reshape(b, _transform(b, x, fft_type.name, fft_lengths, rows), out.shape)
 
