@@ -84,6 +84,31 @@ def test_results_under_jit_are_tensorflows(function):
   assert check_bounded_sizes(tf.function(function, autograph=False), *_INPUTS) >= 4
 
 
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_a_dense_layer_accepts_a_middle_axis_of_such_a_size(data_format):
+  weights = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+
+  @tf.function(autograph=False)
+  def dense(x):
+    kept = tf.boolean_mask(tf.stack([x, x * 2.0]), x > 0.5, axis=1)
+    rows = kept[:, :, tf.newaxis] * tf.constant([1.0, 2.0, 3.0])
+    y = tf.nn.bias_add(tf.tensordot(rows, weights, 1), weights[0])
+    channels = tf.transpose(y, [0, 2, 1]) if data_format == "NCHW" else y
+    return y, tf.nn.bias_add(channels, weights[1], data_format=data_format)
+
+  assert check_bounded_sizes(dense, *_INPUTS) >= 4
+
+
+@pytest.mark.parametrize(("axes", "data_format"), [([0, 2, 1], "NHWC"), ([0, 1, 2], "NCHW")])
+def test_channels_of_such_a_size_have_no_bias(axes, data_format):
+  def biased(x):
+    kept = tf.boolean_mask(tf.stack([x, x * 2.0]), x > 0.5, axis=1)[:, :, tf.newaxis]
+    return tf.nn.bias_add(tf.transpose(kept, axes), x[:2], data_format=data_format)
+
+  with pytest.raises(UnsupportedError, match="the number of channels depends on data"):
+    jax.jit(gc.convert_functional(tf.function(biased, autograph=False), X))(X)
+
+
 def test_the_graph_s_own_padding_makes_ordinary_arrays():
   fn, params = gc.convert(tf.function(_padded_by_the_graph), X)
   padded, joined, numbers = jax.eval_shape(fn, params, X)[0]

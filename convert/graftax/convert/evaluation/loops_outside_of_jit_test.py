@@ -72,6 +72,25 @@ def test_they_are_refused_under_jit(name):
     jax.jit(fn)(params, X)
 
 
+def test_an_array_that_grows_under_jit_needs_the_option_that_the_error_names():
+  def grown(x):
+    shapes = [tf.TensorShape([None, 3]), tf.TensorShape([3])]
+
+    def add(rows, row):
+      return tf.concat([rows, row[tf.newaxis]], 0), tf.reduce_sum(rows * rows, 0) + row * 1.5
+
+    return tf.while_loop(lambda rows, row: tf.reduce_sum(row) < 100.0, add, [tf.zeros([0, 3]), x], shapes)
+
+  x = np.ones(3, np.float32)
+  with pytest.raises(UnsupportedError, match=r"option max_sizes=\{'while': n\}"):
+    jax.jit(gc.convert_functional(tf.function(grown), x))(x)
+  with gc.override_config("max_sizes", {"while": 9}):
+    rows, row = jax.jit(gc.convert_functional(tf.function(grown), x))(x)
+  expected_rows, expected_row = grown(x)
+  np.testing.assert_allclose(rows.cut(), expected_rows, rtol=1e-6)
+  np.testing.assert_allclose(row, expected_row, rtol=1e-6)
+
+
 @pytest.mark.parametrize("transform", [lambda fn: fn, jax.jit], ids=["eager", "jit"])
 def test_a_counter_can_be_a_size(transform):
   def triangle(x):

@@ -14,6 +14,7 @@ from jax import lax
 
 from graftax.ops_jax._core.axes import canonical_axis
 from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import as_known
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
@@ -23,7 +24,9 @@ __all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "positions_or_end
 
 
 @register("GatherV2", ignores=("Tparams", "Tindices", "Taxis"), symbolic=True, data_inputs=("params",))
-def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: int = 0) -> Array:
+def gather_v2(
+  params: Array, indices: Array, axis: Static[int], *, batch_dims: int = 0, facts: IntegerFacts = NO_FACTS
+) -> Array:
   """Gathers slices of `params` along an axis, at given positions.
 
   Source op: `tf.raw_ops.GatherV2`.
@@ -33,6 +36,7 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
     indices: `[*batch, *positions]`, integer in `[0, n)`.
     axis: position of `n`; negative counts from the end. Must be known.
     batch_dims: number of dimensions in `batch`; negative counts from the rank of `indices`.
+    facts: what is known of traced integers.
 
   Returns:
     `[*batch, *before, *positions, *after]`, of the dtype of `params`; known if both inputs are.
@@ -56,13 +60,16 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
   in_bounds = check_bounds("GatherV2", indices, params.shape[axis])
   if is_known(params) and is_known(indices):
     return as_known(_np_gather(np.asarray(params), np.asarray(indices), axis, batch_dims))
-  return _gather(jnp.asarray(materialize(params)), jnp.asarray(indices), axis, batch_dims, in_bounds)
+  result = _gather(jnp.asarray(materialize(params)), jnp.asarray(indices), axis, batch_dims, in_bounds)
+  if params.ndim != 1 or not (in_bounds and is_known(indices)):
+    return result
+  return facts.selected(result, params, np.asarray(indices).reshape(-1).tolist())
 
 
 @register("Gather", ignores=("Tparams", "Tindices", "validate_indices"), symbolic=True, data_inputs=("params",))
-def gather(params: Array, indices: Array) -> Array:
+def gather(params: Array, indices: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Computes `gather_v2` along the first axis."""
-  return gather_v2(params, indices, 0)
+  return gather_v2(params, indices, 0, facts=facts)
 
 
 @register("GatherNd", ignores=("Tparams", "Tindices"), symbolic=True, data_inputs=("params",))

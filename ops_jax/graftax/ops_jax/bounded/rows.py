@@ -11,12 +11,11 @@ from graftax.ops_jax.bounded.masks import as_bounded, filled, masked_derivative,
 from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
-__all__ = ["rows"]
+__all__ = ["bias_add", "rows"]
 
 # The positions of the inputs whose first dimension is the rows.
 _ROW_INPUTS: Mapping[str, tuple[int, ...]] = {
   "AvgPool": (0,),
-  "BiasAdd": (0,),
   "CheckNumerics": (0,),
   "CheckNumericsV2": (0,),
   "Conv2D": (0,),
@@ -55,6 +54,19 @@ def rows(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   outputs = call.run(call.context, padded)
   num_row_outputs = 1 if op.startswith("FusedBatchNorm") else len(outputs)
   return [*(_of_rows(call, output, common) for output in outputs[:num_row_outputs]), *outputs[num_row_outputs:]]
+
+
+@carries("BiasAdd")
+def bias_add(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Adds a bias to padded channels; any other axis may have a size that depends on data."""
+  value, bias = inputs
+  x = as_bounded(value)
+  # TensorFlow uses the four-letter names for every rank.
+  channels = x.lengths[1 if call.attrs.get("data_format") == b"NCHW" else -1]
+  if is_bounded(bias) or channels is not None:
+    call.refuse("the number of channels depends on data")
+  output = call.run_one(filled(x, 0), bias)
+  return [call.made(masked_derivative(output, valid_mask(output.shape, x.lengths)), x.lengths, x.may_overflow)]
 
 
 def _common_rows(call: BoundedCall, parts: Sequence[BoundedArray]) -> BoundedArray:

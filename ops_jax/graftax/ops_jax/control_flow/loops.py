@@ -428,6 +428,13 @@ class _Loop:
       return False
     return self.max_size is not None or all(new <= old for new, old in zip(after, before, strict=True))
 
+  @property
+  def _remedy_for_growth(self) -> str:
+    """Returns the sentence about the option that lets arrays grow in this loop, or "" if it is set or has no effect."""
+    if self.max_size is not None or not self.is_uncounted:
+      return ""
+    return f"Pass the largest size with the option max_sizes={{{self.ctx.node_name!r}: n}}. "
+
   def _need_shapes(self, results: Sequence[Value], values: Sequence[Value]) -> None:
     """Raises if an array grows or shrinks, which one compiled body cannot do."""
     for result, value in zip(results, values, strict=True):
@@ -438,8 +445,8 @@ class _Loop:
       raise ShapeChangeError(
         f"{self.where}: a loop variable enters an iteration with shape "
         f"{list(np.shape(value))} and leaves it with {list(np.shape(result))}, which only a loop whose number of "
-        f"iterations is known while tracing can do. Loop over a known range, write to a tf.TensorArray of the final "
-        f"size, or call the function outside of transforms."
+        f"iterations is known while tracing can do. {self._remedy_for_growth}Loop over a known range, write to a "
+        f"tf.TensorArray of the final size, or call the function outside of transforms."
       )
 
   def _all_variables(self, values: Sequence[Value], known: Mapping[int, Value]) -> list[Value]:
