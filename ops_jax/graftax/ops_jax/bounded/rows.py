@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import jax
-import jax.numpy as jnp
 
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.concat_split import fitted_except
-from graftax.ops_jax.bounded.masks import as_bounded, filled, masked_derivative, valid_mask
+from graftax.ops_jax.bounded.elementwise import with_axes
+from graftax.ops_jax.bounded.masks import Axis, as_bounded, filled, joined_axis, masked_derivative, to_axis, valid_mask
 from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -36,6 +35,9 @@ _ROW_INPUTS: Mapping[str, tuple[int, ...]] = {
   "SparseSoftmaxCrossEntropyWithLogits": (0, 1),
 }
 
+# Ops that repeat the only row of one input for all rows of the other.
+_BROADCASTS = frozenset({"SoftmaxCrossEntropyWithLogits"})
+
 
 @carries(*_ROW_INPUTS)
 def rows(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
@@ -50,10 +52,10 @@ def rows(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   common = _common_rows(call, parts)
   padded = list(inputs)
   for i, part in zip(positions, parts, strict=True):
-    padded[i] = filled(part, 0)
+    padded[i] = to_axis(filled(part, 0), 0, part.lengths[0], common, broadcasts=op in _BROADCASTS)
   outputs = call.run(call.context, padded)
   num_row_outputs = 1 if op.startswith("FusedBatchNorm") else len(outputs)
-  return [*(_of_rows(call, output, common) for output in outputs[:num_row_outputs]), *outputs[num_row_outputs:]]
+  return [*(_of_rows(call, output, common, parts) for output in outputs[:num_row_outputs]), *outputs[num_row_outputs:]]
 
 
 @carries("BiasAdd")
@@ -69,23 +71,18 @@ def bias_add(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   return [call.made(masked_derivative(output, valid_mask(output.shape, x.lengths)), x.lengths, x.may_overflow)]
 
 
-def _common_rows(call: BoundedCall, parts: Sequence[BoundedArray]) -> BoundedArray:
-  """Returns an array without elements, with the number of rows that is common to the inputs."""
+def _common_rows(call: BoundedCall, parts: Sequence[BoundedArray]) -> Axis:
+  """Returns the first axis, which all inputs share."""
   if any(length is not None for part in parts for length in part.lengths[1:]):
     call.refuse("a size that depends on data is not that of the first dimension")
-  bounds = {part.padded.shape[0] for part in parts}
-  if len(bounds) > 1:
-    call.refuse("its inputs have different bounds")
-  firsts = [
-    BoundedArray(jnp.zeros((*bounds, 0), part.dtype), (part.lengths[0], None), part.may_overflow) for part in parts
-  ]
-  common = fitted_except(call, firsts, 1)
-  return BoundedArray(common[0].padded, common[0].lengths, any(first.may_overflow for first in common))
+  sizes = [(part.padded.shape[0], part.lengths[0]) for part in parts]
+  return joined_axis(call.facts, sizes, broadcasts=call.node.op in _BROADCASTS)
 
 
-def _of_rows(call: BoundedCall, output: jax.Array, common: BoundedArray) -> Value:
+def _of_rows(call: BoundedCall, output: jax.Array, common: Axis, parts: Sequence[BoundedArray]) -> Value:
   """Returns an output whose rows are those of the inputs, with their number."""
-  if output.shape[0] != common.padded.shape[0]:
-    call.refuse(f"its result has {output.shape[0]} rows instead of {common.padded.shape[0]}")
-  lengths = (common.lengths[0], *[None] * (output.ndim - 1))
-  return call.made(masked_derivative(output, valid_mask(output.shape, lengths)), lengths, common.may_overflow)
+  if output.shape[0] != common.size:
+    call.refuse(f"its result has {output.shape[0]} rows instead of {common.size}")
+  lengths = (common.length, *[None] * (output.ndim - 1))
+  axes = [common, *(Axis(size, None) for size in output.shape[1:])]
+  return with_axes(call, masked_derivative(output, valid_mask(output.shape, lengths)), axes, parts)

@@ -411,6 +411,20 @@ def test_an_axis_of_size_0_stays_empty_beside_one_that_is_repeated(function):
   assert check_bounded_sizes(_by_rows(function), *[(_X, keep) for keep in _KEPT]) >= 1
 
 
+@pytest.mark.parametrize(
+  "function",
+  [
+    lambda rows: tf.nn.softmax_cross_entropy_with_logits(rows, _X[:3]),
+    lambda rows: tf.nn.softmax_cross_entropy_with_logits(_X[:1], tf.concat([rows, rows], 0)[: tf.shape(rows)[0]]),
+    lambda rows: tf.nn.softmax_cross_entropy_with_logits(tf.concat([rows, _X[:2]], 0)[2:], rows),
+    lambda rows: tf.nn.sparse_softmax_cross_entropy_with_logits([0, 1, 2], rows),
+  ],
+  ids=["known", "repeated", "bounds", "labels"],
+)
+def test_rows_of_inputs_with_different_bounds_fit_each_other(function):
+  assert check_bounded_sizes(_by_rows(function), *[(_X, keep) for keep in _KEPT]) >= 1
+
+
 def test_no_box_is_selected_of_none():
   @tf.function(autograph=False)
   def select(boxes, scores):
