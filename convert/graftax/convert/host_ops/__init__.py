@@ -1,5 +1,6 @@
 """TensorFlow ops for the host in NumPy: strings, tables, encoded files, in the head and the tail of a split model.
 
+- `bitmaps`: Reads the pixels of BMP images as TensorFlow does: without palettes, and with the fourth channel.
 - `control_flow`: Calls, conditionals and loops, step by step: PartitionedCall, If, Case, While, For.
 - `examples`: Serialized tf.Example messages: ParseExampleV2, ParseSingleExample, ParseExample.
 - `fast_wordpiece`: Pieces of words from a vocabulary in a trie: FastWordpieceTokenizeWithOffsets.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graftax.convert.host_ops.bitmaps import bitmap_pixels, is_bitmap
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import scalar_string
 from graftax.graphdef_ir import DType, optional_library
@@ -27,6 +28,8 @@ __all__ = [
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG")
 _MOST_CHANNELS = 4
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+# Pillow's modes of gray of 16 bits.
+_DEEP_GRAY = ("I", "I;16", "I;16B")
 # The weights of red, green and blue with which libpng makes gray of them, in units of 1 / 32768.
 _PNG_GRAY = np.array([9797, 19234, 3737])
 
@@ -126,26 +129,39 @@ def extract_jpeg_shape(
 
 @host_op("DecodePng")
 def decode_png(ctx: Context, contents: np.ndarray, *, channels: int = 0, dtype: DType = DType.UINT8) -> np.ndarray:
-  """Returns `[height, width, channels]` of a PNG or one of the other formats; raises as `decode_jpeg` does."""
+  """Returns `[height, width, channels]` of a PNG or one of the other formats; raises as `decode_jpeg` does.
+
+  Differs from TF: gray of colors of 16 bits is computed from their first 8 bits, so it may be one level less.
+  """
   image = _open(ctx, "DecodePng", contents, itemsize_bytes=1 if dtype is DType.UINT8 else 2)
   if dtype is not DType.UINT8:
-    return _pixels_of_16_bits(image, channels)
+    return _pixels_of_16_bits("DecodePng", image, channels)
   return _first_frame("DecodePng", image, channels)
 
 
-def _pixels_of_16_bits(image: "Image.Image", channels: int) -> np.ndarray:
-  if image.mode in ("I", "I;16", "I;16B") and channels in (0, 1):
-    return np.asarray(image).astype(np.uint16)[..., None]
+def _pixels_of_16_bits(op: str, image: "Image.Image", channels: int) -> np.ndarray:
+  if image.mode in _DEEP_GRAY:
+    return _first_frame(op, image, channels, deep=True)
   # Pillow reads colors of 16 bits as 8 bits.
   if "16" in str(getattr(image, "tile", "")):
-    raise UnsupportedAttrError("DecodePng: dtype=uint16 of an image with colors of 16 bits; only gray is supported.")
-  return _first_frame("DecodePng", image, channels).astype(np.uint16) * np.uint16(257)
+    raise UnsupportedAttrError(f"{op}: 16 bits of an image with colors of 16 bits; only gray is supported.")
+  return _first_frame(op, image, channels).astype(np.uint16) * np.uint16(257)
 
 
 @host_op("DecodeBmp")
 def decode_bmp(ctx: Context, contents: np.ndarray, *, channels: int = 0) -> np.ndarray:
   """Returns `[height, width, channels]` uint8 of a BMP; raises as `decode_jpeg` does."""
+  data = scalar_string(contents, "DecodeBmp: contents")
+  if is_bitmap(data):
+    return _bitmap(ctx, "DecodeBmp", data, channels)
   return _first_frame("DecodeBmp", _open(ctx, "DecodeBmp", contents), channels)
+
+
+def _bitmap(ctx: Context, op: str, data: bytes, channels: int) -> np.ndarray:
+  if channels not in (0, 3, 4):
+    raise UnsupportedAttrError(f"{op}: channels={channels!r} of a BMP image; expected 0, 3 or 4.")
+  pixels = bitmap_pixels(ctx, op, data)
+  return pixels if channels in (0, pixels.shape[-1]) else _with_channels(op, pixels, channels, "BMP")
 
 
 @host_op("DecodeGif")
@@ -167,19 +183,31 @@ def decode_image(
 
   Raises:
     InvalidInputError: it is not an image of a known format, or it is damaged.
-    UnsupportedAttrError: the dtype is neither uint8 nor float.
+    UnsupportedAttrError: the dtype is not uint8, uint16 or float, or it needs 16 bits of a color of a PNG.
     LimitExceededError: its pixels take more memory than the limits of the call allow.
   """
-  itemsize = 1 if dtype is DType.UINT8 else 4
+  if dtype not in (DType.UINT8, DType.UINT16, DType.FLOAT):
+    raise UnsupportedAttrError(f"DecodeImage: dtype={dtype.tf_name} is not supported; expected uint8, uint16 or float.")
+  data = scalar_string(contents, "DecodeImage: contents")
+  if is_bitmap(data):
+    return _converted(_bitmap(ctx, "DecodeImage", data, channels), dtype)
+  itemsize = {DType.UINT8: 1, DType.UINT16: 2, DType.FLOAT: 4}[dtype]
   image = _open(ctx, "DecodeImage", contents, all_frames=expand_animations, itemsize_bytes=itemsize)
-  if dtype not in (DType.UINT8, DType.FLOAT):
-    raise UnsupportedAttrError(f"DecodeImage: dtype={dtype.tf_name} is not supported; expected uint8 or float.")
   if image.format == "GIF":
     frames = _frames("DecodeImage", image, None if expand_animations else 1)
-    pixels = frames if expand_animations else frames[0]
-  else:
-    pixels = _first_frame("DecodeImage", image, channels)
-  return pixels if dtype is DType.UINT8 else pixels.astype(np.float32) * np.float32(1 / 255)
+    return _converted(frames if expand_animations else frames[0], dtype)
+  if image.format == "PNG" and dtype is not DType.UINT8:
+    return _converted(_pixels_of_16_bits("DecodeImage", image, channels), dtype)
+  return _converted(_first_frame("DecodeImage", image, channels), dtype)
+
+
+def _converted(pixels: np.ndarray, dtype: DType) -> np.ndarray:
+  """Returns pixels of 8 or 16 bits in the dtype of `DecodeImage`."""
+  if dtype is DType.FLOAT:
+    return pixels.astype(np.float32) * np.float32(1 / np.iinfo(pixels.dtype).max)
+  if dtype is DType.UINT16 and pixels.dtype == np.uint8:
+    return pixels.astype(np.uint16) * np.uint16(256)
+  return pixels
 
 
 def _open(
@@ -206,26 +234,27 @@ def _open(
   return image
 
 
-def _first_frame(op: str, image: "Image.Image", channels: int, ratio: int = 1) -> np.ndarray:
+def _first_frame(op: str, image: "Image.Image", channels: int, ratio: int = 1, *, deep: bool = False) -> np.ndarray:
   if channels not in (0, *_MODES):
     raise UnsupportedAttrError(f"{op}: channels={channels!r}; expected 0, 1, 3 or 4.")
   try:
     if image.format == "JPEG":
       # The decoder itself scales, and returns the brightness as gray.
       image.draft("L" if channels == 1 else image.mode, (image.width // ratio, image.height // ratio))
-    return _pixels(op, image, channels)
+    return _pixels(op, image, channels, deep)
   except (InvalidInputError, UnsupportedAttrError):
     raise
   except Exception as e:  # as in _open
     raise InvalidInputError(f"{op}: the {image.format} image is damaged: {type(e).__name__}: {e}.") from e
 
 
-def _pixels(op: str, image: "Image.Image", channels: int) -> np.ndarray:
+def _pixels(op: str, image: "Image.Image", channels: int, deep: bool) -> np.ndarray:
   kind = image.format
   if image.mode == "P" or "transparency" in image.info:
     image = image.convert("RGBA" if "transparency" in image.info else "RGB")
-  if image.mode in ("I", "I;16", "I;16B"):
-    pixels = (np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)[..., None]
+  if image.mode in _DEEP_GRAY:
+    gray = np.asarray(image).astype(np.uint16)[..., None]
+    pixels = gray if deep else (gray >> 8).astype(np.uint8)
   elif image.mode in ("1", "L", "LA", "RGB", "RGBA"):
     pixels = np.atleast_3d(np.asarray(image.convert("L") if image.mode == "1" else image))
   else:
@@ -245,7 +274,7 @@ def _with_channels(op: str, pixels: np.ndarray, channels: int, kind: str | None)
     colors = np.repeat(colors, 3, axis=-1)
   if channels < 4:
     return colors
-  full = np.full_like(colors[..., :1], 255)
+  full = np.full_like(colors[..., :1], np.iinfo(colors.dtype).max)
   return np.concatenate([colors, full if alpha is None else alpha], axis=-1)
 
 

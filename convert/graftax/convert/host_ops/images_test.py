@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from graftax.convert.host_ops.images import decode_and_crop_jpeg
+from graftax.convert.host_ops.images import decode_and_crop_jpeg, decode_image
 from graftax.convert.host_ops.strings_test import check
-from graftax.graphdef_ir import Budget
+from graftax.graphdef_ir import Budget, DType
+from graftax.ops_jax import UnsupportedAttrError
 
 _RANDOM = np.random.default_rng(0)
 
@@ -90,6 +91,55 @@ def test_png_with_a_palette_and_of_16_bits():
   check(lambda x: tf.io.decode_png(x), tf.constant(palette.getvalue()))
   check(lambda x: tf.io.decode_png(x), tf.constant(deep.getvalue()))
   check(lambda x: tf.io.decode_png(x, dtype=tf.uint16), tf.constant(deep.getvalue()))
+
+
+@pytest.mark.parametrize("channels", [0, 1, 3])
+def test_gray_of_16_bits_keeps_them(channels):
+  deep = io.BytesIO()
+  Image.fromarray(_RANDOM.integers(0, 65536, (9, 7)).astype(np.uint16)).save(deep, "PNG")
+  contents = tf.constant(deep.getvalue())
+  for dtype in (tf.uint8, tf.uint16, tf.float32):
+    check(lambda x, dtype=dtype: tf.io.decode_image(x, channels, dtype), contents)
+  check(lambda x: tf.io.decode_png(x, channels, tf.uint16), contents)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "GIF"])
+def test_images_as_integers_of_16_bits_and_floats(kind):
+  contents = _encoded(kind)
+  for dtype in (tf.uint16, tf.float32):
+    check(lambda x, dtype=dtype: tf.io.decode_image(x, 3, dtype, expand_animations=False), contents)
+
+
+@pytest.mark.parametrize("dtype", [tf.uint16, tf.float32])
+def test_colors_of_16_bits_are_refused_where_all_bits_count(dtype):
+  colors = tf.io.encode_png(_RANDOM.integers(0, 65536, (9, 7, 3)).astype(np.uint16))
+  check(lambda x: tf.io.decode_image(x), colors)
+  context = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
+  with pytest.raises(UnsupportedAttrError, match="DecodeImage.*16 bits"):
+    decode_image(context, np.array(colors.numpy(), object), dtype=DType.UINT16 if dtype == tf.uint16 else DType.FLOAT)
+
+
+@pytest.mark.parametrize("channels", [0, 1, 3, 4])
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "1"])
+def test_bmp(channels, mode):
+  file = io.BytesIO()
+  Image.open(io.BytesIO(_encoded("PNG", "RGBA").numpy())).convert(mode).save(file, "BMP")
+  contents = tf.constant(file.getvalue())
+  check(lambda x: tf.io.decode_bmp(x, channels), contents)
+  check(lambda x: tf.io.decode_image(x, channels, tf.float32), contents)
+
+
+@pytest.mark.parametrize("offset", [10, 18, 22, 28])
+@pytest.mark.parametrize("value", [0, -1, -21, 2, 10**9, -(2**31)])
+def test_bmp_with_other_numbers_in_its_header(offset, value):
+  data = _encoded("BMP").numpy()
+  changed = data[:offset] + int.to_bytes(value, 4, "little", signed=True) + data[offset + 4 :]
+  check(tf.io.decode_bmp, tf.constant(changed))
+
+
+@pytest.mark.parametrize("size", [2, 20, 40, 1000])
+def test_bmp_that_was_cut(size):
+  check(tf.io.decode_bmp, tf.constant(_encoded("BMP").numpy()[:size]))
 
 
 def test_other_images():

@@ -1,5 +1,6 @@
 """Numbers and fields in strings: DecodeCSV, DecodePaddedRaw, ParseTensor, SerializeTensor."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -80,7 +81,12 @@ def decode_csv(
   Raises:
     InvalidInputError: a line has another number of fields, a field is empty and has no default, or is not a number.
   """
-  rows = [list(_fields(line, field_delim[0], use_quote_delim)) for line in records.reshape(-1).tolist()]
+  # TensorFlow does not read on after the last column that it needs.
+  most = max(select_cols) + 1 if select_cols else None
+  rows = [
+    list(itertools.islice(_fields(line, field_delim[0], use_quote_delim), most))
+    for line in records.reshape(-1).tolist()
+  ]
   if select_cols:
     short = [len(row) for row in rows if len(row) <= max(select_cols)]
     if short:
@@ -121,8 +127,10 @@ def _fields(line: bytes, delimiter: int, quotes: bool) -> Iterator[bytes]:
       stop = line.find(delimiter, position)
       stop = end if stop < 0 else stop
       field, position = line[position:stop], stop
-      if quotes and b'"' in field:
-        raise InvalidInputError(f"DecodeCSV: {line[:50]!r} has quotes inside of a field without quotes around it.")
+      if b"\r" in field or b"\n" in field or (quotes and b'"' in field):
+        raise InvalidInputError(
+          f"DecodeCSV: {line[:50]!r} has quotes or ends of lines inside of a field without quotes around it."
+        )
     yield field
     position += 1
 

@@ -32,7 +32,23 @@ def test_serialized_tensors(value):
 
 
 @pytest.mark.parametrize(
-  "line", ["1,2.5,x", ",,", "3,,y z", '4,1,"a,""b"', '5,1,"open', '6,1,a"b', "7,1", "NA,2,NA", "x,1,y", " 8, 2 ,z", ""]
+  "line",
+  [
+    "1,2,a\r",
+    "1,2\n,a",
+    '1,2,"a\n"',
+    "1,2.5,x",
+    ",,",
+    "3,,y z",
+    '4,1,"a,""b"',
+    '5,1,"open',
+    '6,1,a"b',
+    "7,1",
+    "NA,2,NA",
+    "x,1,y",
+    " 8, 2 ,z",
+    "",
+  ],
 )
 def test_lines_of_csv(line):
   defaults = [tf.constant([7]), tf.constant([], tf.float32), tf.constant(["d"])]

@@ -40,9 +40,9 @@ _ITEM_BYTES = 8
 # Flags of C's printf.
 _FILLS = (b"", b" ", b"+", b"-", b"0", b"#")
 
-_HEXADECIMAL = re.compile(rb"[+-]?0[xX][0-9a-fA-F]+")
-_DECIMAL = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_NOT_FINITE = re.compile(rb"[+-]?(inf|infinity|nan)", re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?[0-9]+)?")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
@@ -91,6 +91,8 @@ def _starts_character(byte: int) -> bool:
 def substr(input_: np.ndarray, pos: np.ndarray, len_: np.ndarray, *, unit: str = "BYTE") -> np.ndarray:
   """Returns a part of each string. A negative position counts from the end.
 
+  A negative length is that of the rest of the string in bytes, but no characters, as in TensorFlow.
+
   Raises:
     InvalidInputError: a position lies outside of its string.
   """
@@ -102,7 +104,7 @@ def substr(input_: np.ndarray, pos: np.ndarray, len_: np.ndarray, *, unit: str =
 
 def _substring_of_bytes(item: bytes, position: int, length: int) -> bytes:
   start = _start(item, len(item), position)
-  return item[start : start + max(length, 0)]
+  return item[start : start + length] if length >= 0 else item[start:]
 
 
 def _substring_of_characters(item: bytes, position: int, length: int) -> bytes:
@@ -270,31 +272,44 @@ def as_string(
   """Returns numbers as text, formatted as C's `printf` does.
 
   Raises:
-    InvalidInputError: `fill` is none of the characters that TensorFlow accepts.
+    InvalidInputError: `fill` is none of the characters that TensorFlow accepts, or the dtype has no such format.
     LimitExceededError: the width or the precision is too large.
   """
   if input_.dtype == object:
     return input_
-  if fill not in _FILLS:
-    raise InvalidInputError(f"AsString: fill is {fill!r}; expected one of {', '.join(map(repr, _FILLS))}.")
+  _check_format(input_.dtype, precision, scientific, shortest, fill)
   # A float64 has up to 309 digits before its point.
   budget.check_text(input_.size * (max(width, 0) + max(precision, 0) + _ITEM_BYTES), "AsString")
-  kind = {"b": "s", "i": "d", "u": "d"}.get(input_.dtype.kind) or ("e" if scientific else "g" if shortest else "f")
+  # C has no signs for integers without sign.
+  flag = "" if input_.dtype.kind == "u" and fill in (b"+", b" ") else fill.decode()
   size = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
-  template = f"%{fill.decode()}{size}{kind}"
+  kind = "d" if input_.dtype.kind in "iu" else "e" if scientific else "g" if shortest else "f"
+  template = f"%{flag}{size}{kind}"
   # C does not pad these with zeros.
-  not_finite = f"%{fill.decode().replace('0', '')}{size}{kind}"
+  not_finite = f"%{flag.replace('0', '')}{size}{kind}"
 
-  def text(number: complex) -> bytes:
+  def text(number: complex) -> str:
     if isinstance(number, bool):
-      return (template % ("true" if number else "false")).encode()
+      return "true" if number else "false"
     if isinstance(number, complex):
-      return f"({template % number.real},{template % number.imag})".encode()
-    return ((template if np.isfinite(number) else not_finite) % number).encode()
+      return f"({text(number.real)},{text(number.imag)})"
+    return (template if np.isfinite(number) else not_finite) % number
 
   # float16 and bfloat16 have no Python type of their own.
   wide = input_.astype(np.float64) if input_.dtype.kind in "fV" else input_
-  return string_array((text(number) for number in wide.reshape(-1).tolist()), input_.shape)
+  return string_array((text(number).encode() for number in wide.reshape(-1).tolist()), input_.shape)
+
+
+def _check_format(dtype: np.dtype, precision: int, scientific: bool, shortest: bool, fill: bytes) -> None:
+  if fill not in _FILLS:
+    raise InvalidInputError(f"AsString: fill is {fill!r}; expected one of {', '.join(map(repr, _FILLS))}.")
+  if scientific and shortest:
+    raise InvalidInputError("AsString: both scientific and shortest are set; expected at most one.")
+  if dtype.kind in "biu" and (precision > -1 or scientific or shortest):
+    raise InvalidInputError(
+      f"AsString: precision={precision!r}, scientific={scientific!r}, shortest={shortest!r} of {dtype} numbers; only "
+      "floats and complex numbers have a format."
+    )
 
 
 @host_op("StringToNumber")
@@ -309,14 +324,21 @@ def string_to_number(string_tensor: np.ndarray, *, out_type: np.dtype) -> np.nda
 
 
 def _parse_float(item: bytes, dtype: np.dtype) -> float:
-  text = item.strip()
-  if _DECIMAL.fullmatch(text) or _NOT_FINITE.fullmatch(text):
-    # Through the text, since rounding to float64 first can change the last bit of a float32.
-    with np.errstate(over="ignore"):
-      return float(dtype.type(text.decode()))
-  if _HEXADECIMAL.fullmatch(text):
-    return float(int(text, 16))
+  text = item.strip().decode(errors="replace")
+  with np.errstate(over="ignore"):
+    if _DECIMAL.fullmatch(text) or _NOT_FINITE.fullmatch(text):
+      # Through the text, since rounding to float64 first can change the last bit of a float32.
+      return float(dtype.type(text))
+    if _HEXADECIMAL.fullmatch(text):
+      return float(dtype.type(_parse_hexadecimal(text)))
   raise InvalidInputError(f"StringToNumber: {item!r} is not a number; expected text such as '1.5' for {dtype}.")
+
+
+def _parse_hexadecimal(text: str) -> float:
+  try:
+    return float.fromhex(text)
+  except OverflowError:
+    return -math.inf if text.startswith("-") else math.inf
 
 
 def _parse_integer(item: bytes, dtype: np.dtype) -> int:

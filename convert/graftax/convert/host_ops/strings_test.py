@@ -109,7 +109,7 @@ def test_strings_are_joined_by_segment(ids):
   check(lambda x, i: tf.strings.unsorted_segment_join(x, i, 3, separator="|"), texts, tf.constant(ids))
 
 
-@pytest.mark.parametrize(("position", "length"), [(0, 2), (-2, 1), (1, 9), (5, 1)])
+@pytest.mark.parametrize(("position", "length"), [(0, 2), (-2, 1), (1, 9), (5, 1), (1, -1)])
 def test_substrings(position, length):
   check(lambda x: tf.strings.substr(x, position, length), WORDS)
   check(lambda x: tf.strings.substr(x, position, length, unit="UTF8_CHAR"), WORDS)
@@ -125,13 +125,19 @@ def test_substrings(position, length):
     {"width": 12, "fill": "0"},
     {"width": 9, "precision": 2, "fill": " "},
     {"fill": "+"},
+    {"width": 6, "fill": "+"},
+    {"width": 7, "fill": " "},
+    {"width": 7, "fill": "-"},
+    {"scientific": True, "shortest": True},
   ],
 )
 def test_numbers_as_text(options):
   check(lambda x: tf.strings.as_string(x, **options), FLOATS)
   check(lambda x: tf.strings.as_string(x, **options), tf.cast(FLOATS, tf.float64))
-  if not options.keys() & {"precision", "scientific", "shortest"}:
-    check(lambda x: tf.strings.as_string(x, **options), tf.constant([0, -5, 2**62], tf.int64))
+  check(lambda x: tf.strings.as_string(x, **options), tf.complex(FLOATS, FLOATS[::-1]))
+  check(lambda x: tf.strings.as_string(x, **options), tf.constant([0, -5, 2**62], tf.int64))
+  check(lambda x: tf.strings.as_string(x, **options), tf.constant([0, 255], tf.uint8))
+  check(lambda x: tf.strings.as_string(x, **options), tf.constant([True, False]))
 
 
 @pytest.mark.parametrize("summarize", [2, -1])
@@ -146,7 +152,24 @@ def test_text_with_values(summarize):
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.int32, tf.int64])
 @pytest.mark.parametrize(
-  "text", ["5", " -7 ", "2147483648", "1.5", ".5", "", "abc", "1_0", "+3", "0x10", "1e3", "-Inf", "1e400", "16777217"]
+  "text",
+  [
+    "5",
+    " -7 ",
+    "2147483648",
+    "1.5",
+    ".5",
+    "",
+    "abc",
+    "1_0",
+    "+3",
+    "0x10",
+    "1e3",
+    "-Inf",
+    "1e400",
+    "16777217",
+    "-0x1.8p-3",
+  ],
 )
 def test_text_as_numbers(text, dtype):
   check(lambda x: tf.strings.to_number(x, dtype), tf.constant([text]))
