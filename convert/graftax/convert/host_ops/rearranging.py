@@ -18,12 +18,12 @@ __all__ = ["on_numbers", "rearranges"]
 
 _OPS = frozenset(
   """
-  BatchToSpaceND BroadcastTo Concat ConcatV2 DynamicPartition DynamicStitch EnsureShape Equal ExpandDims Fill Gather
-  GatherNd GatherV2 ListDiff NotEqual Pack Pad PadV2 ParallelDynamicStitch RaggedGather RaggedTensorToSparse
-  RaggedTensorToTensor Rank Reshape Reverse ReverseSequence ReverseV2 Roll ScatterNd Select SelectV2 Shape ShapeN Size
-  Slice SparseConcat SparseFillEmptyRows SparseReorder SparseReshape SparseSlice SparseSplit SparseToDense Split SplitV
-  Squeeze StopGradient StridedSlice TensorScatterUpdate Tile Transpose Unique UniqueV2 UniqueWithCounts
-  UniqueWithCountsV2 Unpack ZerosLike
+  BatchToSpaceND BroadcastTo Concat ConcatV2 DynamicPartition DynamicStitch EditDistance EnsureShape Equal
+  ExpandDims Fill Gather GatherNd GatherV2 ListDiff NotEqual Pack Pad PadV2 ParallelDynamicStitch RaggedGather
+  RaggedTensorToSparse RaggedTensorToTensor Rank Reshape Reverse ReverseSequence ReverseV2 Roll ScatterNd Select
+  SelectV2 Shape ShapeN Size Slice SparseConcat SparseFillEmptyRows SparseReorder SparseReshape SparseSlice
+  SparseSplit SparseToDense Split SplitV Squeeze StopGradient StridedSlice TensorScatterUpdate Tile Transpose Unique
+  UniqueV2 UniqueWithCounts UniqueWithCountsV2 Unpack ZerosLike
   """.split()
 )
 

@@ -22,6 +22,7 @@ from graftax.convert.host_ops.strings_test import SOME, check
     lambda x: tf.map_fn(tf.strings.length, x[:50], fn_output_signature=tf.int32),
     lambda x: tf.cond(tf.equal(x[0], ""), lambda: x[:2], lambda: x[2:4]),
     lambda x: tf.strings.ngrams(tf.strings.split(x), 2).flat_values,
+    lambda x: tf.edit_distance(*(tf.strings.bytes_split(part).to_sparse() for part in (x[:50], x[50:99]))),
     lambda x: tf.one_hot(tf.strings.to_hash_bucket_fast(x[:9], 4), 4),
   ],
 )

@@ -214,6 +214,7 @@ LOWERING_MODULES = {
     " SparseSparseMinimum"
   ),
   "sparse.cross": "RaggedCross SparseCross",
+  "sparse.edit_distance": "EditDistance",
   "sparse.fill_slice_split": "SparseFillEmptyRows SparseFillEmptyRowsGrad SparseSlice SparseSplit",
   "sparse.ragged": "RaggedGather RaggedRange RaggedTensorToSparse RaggedTensorToTensor",
   "sparse.segment": (

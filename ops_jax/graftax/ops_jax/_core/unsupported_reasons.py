@@ -73,7 +73,7 @@ _REASONS = tuple(
     (r".*(Queue|Barrier|Accumulator).*|.*Reader.*|(Ordered)?Map(Un)?[Ss]tage.*|(Un)?[Ss]tage.*|RecordInput", _QUEUE),
     (r"(EagerPyFunc|PyFunc|PyFuncStateless)", "it calls a Python function of the process that made the graph; register "
       "a lowering that calls it with jax.pure_callback"),
-    (r"EditDistance|SetSize", _ROWS),
+    (r"SetSize", _ROWS),
     (r"ComputeAccidentalHits", "the number of hits depends on data, but JAX's shapes are static; call the loss with "
       "remove_accidental_hits=False"),
     (r"(.*SetOperation|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"

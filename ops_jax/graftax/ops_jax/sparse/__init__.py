@@ -3,6 +3,7 @@
 - `arithmetic`: Sparse tensors merged or reduced to sparse tensors: SparseAdd, SparseSparseMaximum,
   SparseReduceSumSparse.
 - `cross`: Crossed features as hash buckets: SparseCross, RaggedCross. Integer columns only.
+- `edit_distance`: The number of edits between rows of sparse tensors: EditDistance. All inputs must be known.
 - `fill_slice_split`: Sparse tensors cut or filled: SparseFillEmptyRows, SparseSlice, SparseSplit. Coordinates must be
   known.
 - `ragged`: Ragged tensors (values and row splits): RaggedRange, RaggedTensorToTensor, RaggedTensorToSparse,
@@ -16,6 +17,7 @@
 LOWERINGS = (
   "arithmetic",
   "cross",
+  "edit_distance",
   "fill_slice_split",
   "ragged",
   "segment",
