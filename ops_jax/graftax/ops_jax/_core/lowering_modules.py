@@ -213,6 +213,7 @@ LOWERING_MODULES = {
     "SparseAdd SparseAddGrad SparseReduceMaxSparse SparseReduceSumSparse SparseSliceGrad SparseSparseMaximum"
     " SparseSparseMinimum"
   ),
+  "sparse.counts": "DenseCountSparseOutput RaggedCountSparseOutput SparseCountSparseOutput",
   "sparse.cross": "RaggedCross SparseCross",
   "sparse.edit_distance": "EditDistance",
   "sparse.fill_slice_split": "SparseFillEmptyRows SparseFillEmptyRowsGrad SparseSlice SparseSplit",

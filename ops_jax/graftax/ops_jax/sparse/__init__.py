@@ -2,6 +2,8 @@
 
 - `arithmetic`: Sparse tensors merged or reduced to sparse tensors: SparseAdd, SparseSparseMaximum,
   SparseReduceSumSparse.
+- `counts`: How often each integer occurs, as a sparse tensor: DenseCountSparseOutput, SparseCountSparseOutput and
+  others.
 - `cross`: Crossed features as hash buckets: SparseCross, RaggedCross. Integer columns only.
 - `edit_distance`: The number of edits between rows of sparse tensors: EditDistance. All inputs must be known.
 - `fill_slice_split`: Sparse tensors cut or filled: SparseFillEmptyRows, SparseSlice, SparseSplit. Coordinates must be
@@ -16,6 +18,7 @@
 # The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "arithmetic",
+  "counts",
   "cross",
   "edit_distance",
   "fill_slice_split",
