@@ -41,7 +41,8 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> t
 
   Differs from TF: with `sorted=False` TensorFlow's order is unspecified; here it is sorted. If `n` is symbolic and
   less than `k` at run time, the missing elements are NaN, or the least or greatest integer, with indices from `n` on.
-  NaN comes first; in TensorFlow's CPU kernel its place depends on the order of the elements.
+  NaN comes first, or last if its sign bit is set, as after the negation in `tf.sort`; in TensorFlow's CPU kernel its
+  place depends on the order of the elements.
   """
   input = jnp.asarray(input)
   # Symbolic sizes are not compared: an error could be wrong.
