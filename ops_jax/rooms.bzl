@@ -26,6 +26,7 @@ ROOMS = {
         ":_core",
         ":array",
         ":image",
+        ":int64_pairs",
         ":lists",
         ":math",
         ":nn",

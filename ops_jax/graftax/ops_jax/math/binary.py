@@ -94,7 +94,9 @@ def div(x: Array, y: Array) -> Array:
   Raises:
     InvalidInputError: an integer is divided by a known 0.
 
-  Differs from TF: division by a traced integer 0 gives an unspecified number; TensorFlow raises an error.
+  Differs from TF: division by a traced integer 0 gives an unspecified number; TensorFlow raises an error. The gradient
+  with respect to a divisor whose square is out of the dtype's range (in float16 below 0.004, in float32 below 1e-19) is
+  infinite or 0, as in JAX.
   """
   if _is_integer(x) or _is_integer(y):
     return truncate_div(x, y)
