@@ -6,5 +6,6 @@ This room is above `bounded` and `int64_pairs`, because a kernel calls their rul
 - `kernel`: Kernels: lowerings bound to one node each, with attributes decoded and stages chosen once per node.
 - `symbolic_inputs`: Passes symbolic dimensions among the inputs of a node to the lowering, or turns them into traced
   arrays.
-- `text_inputs`: Strings among a node's inputs: JAX has none, so the op is computed at once, with all of its inputs known.
+- `text_inputs`: Strings among a node's inputs: JAX has none, so the op is computed at once, with all of its inputs
+  known.
 """
