@@ -184,6 +184,7 @@ ROOMS = {
     ],
     "lax_extras": [
         ":_lazy",
+        ":errors",
         ":jax_versions",
         ":jaxprs",
         ":mlir",

@@ -33,6 +33,7 @@ from graftax.ops_jax import (
   Value,
   argument_bytes,
   as_int64_pair,
+  fits_jax_dtype,
   materialize,
   to_jax_exactly,
 )
@@ -94,14 +95,20 @@ def with_program(fn: AnnotatedFunction, program: Program) -> tuple[AnnotatedFunc
 
 
 def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
-  """Returns the variables' values; generator states as `Int64Pair` if `jax_enable_x64` is off."""
+  """Returns the variables' values; if `jax_enable_x64` is off, `Int64Pair` for generators and integers beyond 32 bits.
+
+  `jit` would cut such integers to 32 bits if they were arguments in NumPy.
+  """
   values = {
     name: variable.value if isinstance(variable, PlacedVariable) else variable
     for name, variable in program.variables.items()
   }
   if jax.config.jax_enable_x64:
     return values
-  return {name: as_int64_pair(value) if name in generators else value for name, value in values.items()}
+  return {
+    name: as_int64_pair(value) if name in generators or not fits_jax_dtype(value) else value
+    for name, value in values.items()
+  }
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":

@@ -1,12 +1,14 @@
 """Compares programs with constants beyond 32 bits with TensorFlow, while JAX's 64-bit types are off."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from graftax.convert import convert
 from graftax.graphdef_ir import UnsupportedError
+from graftax.ops_jax import as_int64_pair
 
 _WIDE = np.array([2**40 + 1, 2**41, 5, -(2**50)], np.int64)
 _POSITIONS = np.array([3, 1, 2, 0], np.int32)
@@ -72,3 +74,50 @@ def test_constants_beyond_32_bits_are_not_truncated(name, is_jitted):
     assert "64-bit integers beyond 32 bits" in str(e)
   else:
     np.testing.assert_array_equal(found, expected)
+
+
+class _Index(tf.Module):
+  """The numbers of items, as a retrieval model keeps them."""
+
+  def __init__(self):
+    super().__init__()
+    self.items = tf.Variable(_WIDE, name="items")
+
+  @tf.function(input_signature=[tf.TensorSpec([4], tf.int32)])
+  def found(self, positions):
+    return tf.gather(self.items, positions)
+
+  @tf.function(input_signature=[tf.TensorSpec([4], tf.int32)])
+  def counted(self, positions):
+    self.items.assign_add(tf.cast(positions, tf.int64))
+    return self.items.read_value()
+
+  @tf.function(input_signature=[tf.TensorSpec([4], tf.int32)])
+  def updated(self, positions):
+    return self.items.scatter_add(tf.IndexedSlices(tf.constant(_WIDE), positions))
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+@pytest.mark.parametrize("name", ["found", "counted"])
+def test_variables_beyond_32_bits_are_exact(name, is_jitted):
+  index = _Index()
+  fn, params = convert(getattr(index, name))
+  found, new_params = (jax.jit(fn) if is_jitted else fn)(params, _POSITIONS)
+  np.testing.assert_array_equal(np.asarray(found), getattr(index, name)(_POSITIONS).numpy(), strict=True)
+  np.testing.assert_array_equal(np.asarray(new_params["items"]), index.items.numpy(), strict=True)
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_updates_of_variables_beyond_32_bits_are_not_truncated(is_jitted):
+  index = _Index()
+  fn, params = convert(index.updated)
+  with pytest.raises(ValueError, match="64-bit types are off"):
+    (jax.jit(fn) if is_jitted else fn)(params, _POSITIONS)
+
+
+def test_a_pair_becomes_a_jax_array_only_with_64_bit_types():
+  pair = as_int64_pair(_WIDE)
+  with pytest.raises(ValueError, match="64-bit types are off"):
+    jnp.asarray(pair)
+  with jax.enable_x64(True):
+    np.testing.assert_array_equal(jnp.asarray(pair), _WIDE, strict=True)

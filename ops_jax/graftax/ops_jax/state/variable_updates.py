@@ -9,7 +9,7 @@ from jax import lax
 
 from graftax.ops_jax._core.context import Context, ResourceHandle
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, Static, Value
 from graftax.ops_jax.array.gather import gather_nd, gather_v2, positions_or_end
 from graftax.ops_jax.array.scatter import (
   tensor_scatter_add,
@@ -19,6 +19,7 @@ from graftax.ops_jax.array.scatter import (
   tensor_scatter_update,
 )
 from graftax.ops_jax.array.slicing import StridedSliceMasks, tensor_strided_slice_update
+from graftax.ops_jax.int64_pairs.pairs import Int64Pair, map_halves
 
 __all__ = [
   "count_up_to",
@@ -44,13 +45,18 @@ def resource_gather(ctx: Context, resource: ResourceHandle, indices: Array, *, b
     indices: `[*batch, ...]` integers.
     batch_dims: number of batch dimensions.
   """
-  return gather_v2(ctx.read(resource), indices, batch_dims, batch_dims=batch_dims)
+  return _gathered(ctx.read(resource), lambda rows: gather_v2(rows, indices, batch_dims, batch_dims=batch_dims))
 
 
 @register("ResourceGatherNd", ignores=("Tindices", "dtype"))
 def resource_gather_nd(ctx: Context, resource: ResourceHandle, indices: Array) -> Array:
   """Gathers elements or slices of a variable at the coordinates in the last dimension of `indices`."""
-  return gather_nd(ctx.read(resource), indices)
+  return _gathered(ctx.read(resource), lambda elements: gather_nd(elements, indices))
+
+
+def _gathered(variable: Value, gather: Callable[[Array], Array]) -> Value:
+  is_pair = isinstance(variable, Int64Pair)
+  return map_halves(gather, [variable], variable.dtype) if is_pair else gather(variable)
 
 
 def _row_update(method: str) -> _Update:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.xla_call_module.errors import X64Error
+
 __all__ = ["Int64Pair", "add_halves"]
 
 
@@ -70,6 +72,16 @@ class Int64Pair:
     low, high = np.asarray(self.low, np.uint64), np.asarray(self.high, np.uint64)
     # Operators give scalars for arrays of rank 0.
     return np.asarray((low | high << np.uint64(32)).astype(self.dtype), dtype)
+
+  def __jax_array__(self) -> jax.Array:
+    # Without this, `jnp.asarray` would convert by `__array__`, and cut the integers to 32 bits.
+    if jax.config.jax_enable_x64:
+      return self.low.astype(self.dtype) | self.high.astype(self.dtype) << 32
+    raise X64Error(
+      f"64-bit integers of shape {list(self.shape)} beyond 32 bits cannot become a JAX array, because JAX's 64-bit "
+      "types are off. Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable "
+      "JAX_ENABLE_X64=1."
+    )
 
 
 def add_halves(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any, Any]:
