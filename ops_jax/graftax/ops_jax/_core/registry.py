@@ -65,6 +65,7 @@ class Lowering:
     needs_budget: the same for a keyword argument `budget`.
     symbolic: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
     data_inputs: names of the inputs whose elements it only rearranges, whatever their values.
+    known_inputs: names of the inputs that it reads in NumPy if they are known.
     static_inputs: positions of the inputs that must be known.
   """
 
@@ -77,6 +78,7 @@ class Lowering:
   needs_budget: bool = False
   symbolic: bool = False
   data_inputs: frozenset[str] = frozenset()
+  known_inputs: frozenset[str] = frozenset()
   static_inputs: frozenset[int] = dataclasses.field(init=False, repr=False, compare=False)
 
   def __post_init__(self) -> None:
@@ -106,6 +108,7 @@ class _Registration:
   ignores: frozenset[str]
   symbolic: bool
   data_inputs: frozenset[str]
+  known_inputs: frozenset[str]
 
 
 # The packages that contain lowerings; each lists its modules in LOWERINGS.
@@ -141,6 +144,7 @@ def register(
   override: bool = False,
   int64_pairs: Literal["refuse", "accept", "only"] = "refuse",
   data_inputs: Iterable[str] = (),
+  known_inputs: Iterable[str] = (),
   symbolic: bool = False,
   bounded: BoundedRule | Literal["elementwise"] | None = None,
 ) -> Callable[[_Function], _Function]:
@@ -157,6 +161,8 @@ def register(
       to the op's ordinary lowering, for nodes that receive pairs.
     data_inputs: names of the inputs whose elements the function only rearranges; all other inputs are positions and
       shapes. If these inputs are pairs, the function runs twice, on the low and on the high halves.
+    known_inputs: names of the inputs that the function reads in NumPy if they are known, so that 64-bit integers beyond
+      32 bits are exact, as in `x[0:2**63 - 1]`.
     symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors with
       symbolic dimensions are passed as numpy arrays of dtype object, so that results may stay known; otherwise they are
       passed as traced arrays. A function with a `Context` parameter always gets numpy arrays.
@@ -191,7 +197,9 @@ def register(
     if _is_builtin(function.__module__) and "<locals>" in function.__qualname__:
       # Made by a factory; a printed kernel shows the name.
       function.__name__ = function.__qualname__ = op_names[0]
-    registration = _Registration(function, frozenset(ignores), symbolic, frozenset(data_inputs))
+    registration = _Registration(
+      function, frozenset(ignores), symbolic, frozenset(data_inputs), frozenset(known_inputs)
+    )
     if not _is_builtin(function.__module__):
       # Load the built-in lowerings of these ops first, so that they cannot replace a user's override. A built-in module
       # may be imported alone, and loading others from there would be circular.
@@ -342,11 +350,12 @@ def _read_signature(registration: _Registration) -> Lowering:
       inputs.append(InputParameter(name, _static_type(hint), UNCONVERTED_MARKER in marks, SIZE_MARKER in marks))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
-  unknown = registration.data_inputs - {parameter.name for parameter in inputs}
-  if unknown:
-    raise RegistrationError(
-      f"{_describe(function)}: data_inputs={sorted(unknown)!r} are not among the inputs {[p.name for p in inputs]!r}."
-    )
+  for what, names in (("data_inputs", registration.data_inputs), ("known_inputs", registration.known_inputs)):
+    unknown = names - {parameter.name for parameter in inputs}
+    if unknown:
+      raise RegistrationError(
+        f"{_describe(function)}: {what}={sorted(unknown)!r} are not among the inputs {[p.name for p in inputs]!r}."
+      )
   return Lowering(
     function,
     tuple(inputs),
@@ -357,6 +366,7 @@ def _read_signature(registration: _Registration) -> Lowering:
     needs_budget=needs_budget,
     symbolic=registration.symbolic or needs_context,
     data_inputs=registration.data_inputs,
+    known_inputs=registration.known_inputs,
   )
 
 

@@ -88,7 +88,7 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]], *, facts: 
   return facts.selected(result, input, ranges[0].positions())
 
 
-@register("StridedSlice", ignores=("T", "Index"), symbolic=True, data_inputs=("input",))
+@register("StridedSlice", ignores=("T", "Index"), symbolic=True, data_inputs=("input",), known_inputs=("begin", "end"))
 def strided_slice(
   input: Array,
   begin: Array,
@@ -130,7 +130,7 @@ def strided_slice(
   return facts.selected(result, input, plan.ranges[0].positions())
 
 
-@register("StridedSliceGrad", ignores=("T", "Index"))
+@register("StridedSliceGrad", ignores=("T", "Index"), known_inputs=("begin", "end"))
 def strided_slice_grad(
   shape: StaticSizes,
   begin: Array,
@@ -152,7 +152,9 @@ def strided_slice_grad(
   return lax.dynamic_update_slice(jnp.zeros(shape, dy.dtype), padded, _same_dtype(starts))
 
 
-@register("TensorStridedSliceUpdate", ignores=("T", "Index"), data_inputs=("input", "value"))
+@register(
+  "TensorStridedSliceUpdate", ignores=("T", "Index"), data_inputs=("input", "value"), known_inputs=("begin", "end")
+)
 def tensor_strided_slice_update(
   input: Array,
   begin: Array,

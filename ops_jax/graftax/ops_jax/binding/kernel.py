@@ -28,9 +28,9 @@ from graftax.ops_jax.bounded.dispatch import carry_bounded
 from graftax.ops_jax.int64_pairs.dispatch import (
   DispatchInt64Pairs,
   data_positions,
+  exact_positions,
   has_int64,
   needs_all_bits,
-  static_positions,
 )
 
 __all__ = ["Kernel", "bind", "context_kernel"]
@@ -184,5 +184,5 @@ def _dispatch_pairs(
     data_positions(lowering, signature, attrs),
     traits_of(node.op).reads_shapes,
     needs_all_bits(node, attrs),
-    static_positions(lowering, signature, attrs),
+    exact_positions(lowering, signature, attrs),
   )

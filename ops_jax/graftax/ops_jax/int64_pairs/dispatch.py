@@ -16,7 +16,7 @@ from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, fits_jax_dtype, map_halves, to_jax_array
 
-__all__ = ["DispatchInt64Pairs", "data_positions", "has_int64", "needs_all_bits", "static_positions"]
+__all__ = ["DispatchInt64Pairs", "data_positions", "exact_positions", "has_int64", "needs_all_bits"]
 
 _INT64_TYPES = frozenset({DType.INT64, DType.UINT64, DType.INT64_REF, DType.UINT64_REF})
 
@@ -32,7 +32,7 @@ class DispatchInt64Pairs:
     data_positions: positions of the flat inputs whose elements the lowering only rearranges.
     reads_shapes_only: whether the op reads only the shapes of its inputs.
     needs_all_bits: whether traced 64-bit integers are pairs even if no input is one.
-    static: positions of the flat inputs that are decoded to Python values, which hold all integers.
+    exact: positions of the flat inputs that the lowering reads as Python values or in NumPy, which hold all integers.
   """
 
   where: str
@@ -41,7 +41,7 @@ class DispatchInt64Pairs:
   data_positions: frozenset[int]
   reads_shapes_only: bool
   needs_all_bits: bool
-  static: frozenset[int]
+  exact: frozenset[int]
 
   def __str__(self) -> str:
     if self.run_on_pairs is not None:
@@ -75,7 +75,7 @@ class DispatchInt64Pairs:
     return dispatch
 
   def _fits(self, position: int, value: Value) -> bool:
-    return position in self.static or not isinstance(value, np.ndarray) or fits_jax_dtype(value)
+    return position in self.exact or not isinstance(value, np.ndarray) or fits_jax_dtype(value)
 
   def _on_pairs(self, run: Run, context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
     if self.run_on_pairs is not None:
@@ -119,12 +119,12 @@ def data_positions(lowering: Lowering, signature: OpSignature | None, attrs: Map
   return _positions(lowering, signature, attrs, lowering.data_inputs)
 
 
-def static_positions(
+def exact_positions(
   lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue]
 ) -> frozenset[int]:
-  """Returns the positions of the flat inputs that the lowering declares as `Static[...]`."""
+  """Returns the positions of the flat inputs that are `Static[...]`, or among the lowering's `known_inputs`."""
   names = {parameter.name for parameter in lowering.inputs if parameter.static_type is not None}
-  return _positions(lowering, signature, attrs, names)
+  return _positions(lowering, signature, attrs, names | lowering.known_inputs)
 
 
 def _positions(

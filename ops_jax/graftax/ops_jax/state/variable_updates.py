@@ -154,7 +154,7 @@ for _name, _function in _COORDINATE_UPDATES.items():
   _register_coordinate_update(_name, _function)
 
 
-@register("ResourceStridedSliceAssign", ignores=("T", "Index"))
+@register("ResourceStridedSliceAssign", ignores=("T", "Index"), known_inputs=("begin", "end"))
 def resource_strided_slice_assign(
   ctx: Context,
   ref: ResourceHandle,
@@ -169,7 +169,7 @@ def resource_strided_slice_assign(
   return ()
 
 
-@register("StridedSliceAssign", ignores=("T", "Index"))
+@register("StridedSliceAssign", ignores=("T", "Index"), known_inputs=("begin", "end"))
 def strided_slice_assign(
   ctx: Context,
   ref: ResourceHandle,
