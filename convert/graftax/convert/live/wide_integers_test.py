@@ -30,6 +30,13 @@ _EXACT = {
     tf.SparseTensor(tf.constant([[0], [2], [3], [4]], tf.int64), tf.gather(tf.constant(_WIDE), i), [5])
   ),
   "ragged rows": lambda i: tf.RaggedTensor.from_row_splits(tf.gather(tf.constant(_WIDE), i), [0, 3, 4]).to_tensor(7),
+  "a slice to the end": lambda i: tf.strided_slice(i, np.array([1]), np.array([2**63 - 1])),
+  "a slice replaced": lambda i: tf.raw_ops.TensorStridedSliceUpdate(
+    input=i, begin=np.array([1]), end=np.array([2**63 - 1]), strides=np.array([1]), value=i[1:]
+  ),
+  "the gradient of a slice": lambda i: tf.raw_ops.StridedSliceGrad(
+    shape=np.array([4]), begin=np.array([1]), end=np.array([2**63 - 1]), strides=np.array([1]), dy=i[1:]
+  ),
   "a sum": lambda i: tf.reduce_sum(tf.gather(tf.constant(_WIDE), i)),
 }
 
@@ -113,6 +120,26 @@ def test_updates_of_variables_beyond_32_bits_are_not_truncated(is_jitted):
   fn, params = convert(index.updated)
   with pytest.raises(ValueError, match="64-bit types are off"):
     (jax.jit(fn) if is_jitted else fn)(params, _POSITIONS)
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_random_numbers_beyond_32_bits(is_jitted):
+  values = np.arange(1, 41) * (2**33 + 7)
+
+  def program():
+    return tf.random.shuffle(tf.constant(values)), tf.random.uniform([40], maxval=2**63 - 1, dtype=tf.int64)
+
+  fn, params = convert(tf.function(program, input_signature=[]))
+
+  def call(key):
+    return fn(params, rng=key)[0]
+
+  shuffled, drawn = map(np.asarray, (jax.jit(call) if is_jitted else call)(jax.random.key(0)))
+  assert not np.array_equal(shuffled, values)
+  np.testing.assert_array_equal(np.sort(shuffled), values)
+  # The mean of 40 numbers is 5 standard deviations from these.
+  assert 0.1 < np.mean(drawn / 2**63) < 0.9
+  assert len(np.unique(drawn % 2**32)) == 40
 
 
 def test_a_pair_becomes_a_jax_array_only_with_64_bit_types():

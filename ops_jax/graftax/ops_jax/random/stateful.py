@@ -14,7 +14,9 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, StaticSize, StaticSizes
+from graftax.ops_jax._core.values import Array, StaticSize, StaticSizes, Value
+from graftax.ops_jax.int64_pairs.pairs import fits_jax_dtype, map_halves
+from graftax.ops_jax.random import philox, streams
 
 __all__ = [
   "multinomial",
@@ -61,8 +63,8 @@ _register_distribution("RandomStandardNormal", jax.random.normal)
 _register_distribution("TruncatedNormal", _truncated_normal)
 
 
-@register("RandomUniformInt", ignores=(*_SEEDS, "Tout"))
-def random_uniform_int(ctx: Context, shape: StaticSizes, minval: Array, maxval: Array) -> Array:
+@register("RandomUniformInt", ignores=(*_SEEDS, "Tout"), int64_pairs="accept")
+def random_uniform_int(ctx: Context, shape: StaticSizes, minval: Array, maxval: Array) -> Value:
   """Returns integers in [minval, maxval).
 
   Source op: `tf.raw_ops.RandomUniformInt`.
@@ -74,16 +76,19 @@ def random_uniform_int(ctx: Context, shape: StaticSizes, minval: Array, maxval: 
     maxval: scalar, dtype of `minval`.
 
   Returns:
-    `shape`, dtype of `minval`.
+    `shape`, dtype of `minval`; an `Int64Pair` if `jax_enable_x64` is off and a bound needs more than 32 bits.
 
   Differs from TF: another stream of numbers.
   """
+  if not (fits_jax_dtype(minval) and fits_jax_dtype(maxval)):
+    generator = philox.from_seed(jax.random.bits(ctx.rng(), (2,), np.uint32))
+    return streams.integers(generator, shape, minval, maxval, INT64)
   dtype = canonical_dtype(minval.dtype)
   return jax.random.randint(ctx.rng(), shape, minval, maxval, dtype)
 
 
-@register("RandomShuffle", ignores=_SEEDS, data_inputs=("value",))
-def random_shuffle(ctx: Context, value: Array) -> Array:
+@register("RandomShuffle", ignores=_SEEDS, int64_pairs="accept")
+def random_shuffle(ctx: Context, value: Array) -> Value:
   """Returns the rows of a tensor in random order.
 
   Source op: `tf.raw_ops.RandomShuffle`.
@@ -97,8 +102,12 @@ def random_shuffle(ctx: Context, value: Array) -> Array:
 
   Differs from TF: another order.
   """
-  value = jnp.asarray(value)
-  return jax.random.permutation(ctx.rng(), value, axis=0) if value.ndim else value
+  if not value.ndim:
+    return value
+  key = ctx.rng()  # one order for both halves of wide integers
+  if fits_jax_dtype(value):
+    return jax.random.permutation(key, jnp.asarray(value), axis=0)
+  return map_halves(lambda half: jax.random.permutation(key, half, axis=0), [value], value.dtype)
 
 
 @register("Multinomial", ignores=_SEEDS)

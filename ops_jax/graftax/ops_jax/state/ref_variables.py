@@ -9,6 +9,7 @@ import numpy as np
 from graftax.ops_jax._core.context import Context, ResourceHandle
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
+from graftax.ops_jax.state.variables import added, subtracted
 
 __all__ = ["assign", "assign_add", "assign_sub", "is_variable_initialized", "variable_v2"]
 
@@ -22,7 +23,7 @@ def variable_v2(ctx: Context, *, shared_name: str = "") -> ResourceHandle:
   return ResourceHandle(shared_name or ctx.node_name)
 
 
-@register("Assign", ignores=("T", "use_locking", "validate_shape"))
+@register("Assign", ignores=("T", "use_locking", "validate_shape"), int64_pairs="accept")
 def assign(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
   """Replaces the variable's value and returns the variable.
 
@@ -32,23 +33,23 @@ def assign(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
   return ref
 
 
-@register("AssignAdd", ignores=("T", "use_locking"))
+@register("AssignAdd", ignores=("T", "use_locking"), int64_pairs="accept")
 def assign_add(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
   """Adds `value` to the variable and returns the variable.
 
   Source op: `tf.raw_ops.AssignAdd`.
   """
-  ctx.write(ref, ctx.read(ref) + value)
+  ctx.write(ref, added(ctx.read(ref), value))
   return ref
 
 
-@register("AssignSub", ignores=("T", "use_locking"))
+@register("AssignSub", ignores=("T", "use_locking"), int64_pairs="accept")
 def assign_sub(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
   """Subtracts `value` from the variable and returns the variable.
 
   Source op: `tf.raw_ops.AssignSub`.
   """
-  ctx.write(ref, ctx.read(ref) - value)
+  ctx.write(ref, subtracted(ctx.read(ref), value))
   return ref
 
 
