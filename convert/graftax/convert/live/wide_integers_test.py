@@ -114,6 +114,14 @@ def test_variables_beyond_32_bits_are_exact(name, is_jitted):
   np.testing.assert_array_equal(np.asarray(new_params["items"]), index.items.numpy(), strict=True)
 
 
+def test_a_function_with_variables_beyond_32_bits_can_be_exported():
+  index = _Index()
+  fn, params = convert(index.found)
+  exported = jax.export.export(jax.jit(fn))(params, _POSITIONS)
+  found, _ = jax.export.deserialize(exported.serialize()).call(params, _POSITIONS)
+  np.testing.assert_array_equal(np.asarray(found), index.found(_POSITIONS).numpy(), strict=True)
+
+
 @pytest.mark.parametrize("is_jitted", [False, True])
 def test_updates_of_variables_beyond_32_bits_are_not_truncated(is_jitted):
   index = _Index()

@@ -17,8 +17,8 @@ __all__ = ["Int64Pair", "add_halves"]
 class Int64Pair:
   """An array of 64-bit integers, stored as two arrays of uint32.
 
-  It is a JAX pytree, so it can be passed through `jit`, `vmap` and checkpoints. `np.asarray` converts it to a numpy
-  array of 64-bit integers.
+  It is a JAX pytree, so it can be passed through `jit`, `vmap`, `jax.export` and checkpoints. `np.asarray` converts it
+  to a numpy array of 64-bit integers.
 
   Attributes:
     low: bits 0 to 31, uint32.
@@ -82,6 +82,14 @@ class Int64Pair:
       "types are off. Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable "
       "JAX_ENABLE_X64=1."
     )
+
+
+jax.export.register_pytree_node_serialization(
+  Int64Pair,
+  serialized_name="graftax.Int64Pair",
+  serialize_auxdata=lambda aux: aux[0].name.encode(),
+  deserialize_auxdata=lambda name: (np.dtype(name.decode()),),
+)
 
 
 def add_halves(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any, Any]:

@@ -1,5 +1,6 @@
 """`convert`: calls JAX functions from TensorFlow."""
 
+import functools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
 from graftax.convert.live.variables import LiveVariable
 from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.trace_state import is_outside_of_transformations, trace_state
+from graftax.ops_jax import Int64Pair
 
 __all__ = ["DisabledSafetyCheck", "convert"]
 
@@ -112,9 +114,26 @@ def convert(
     tf = import_tensorflow("A function converted by jax2tf.convert")
     function, tensors = conversions.find(tf, args_tf, kwargs_tf)
     results = function.call(tf, tensors, gradient_order if with_gradient else 0)
-    return function.traced.out_tree.unflatten(results)
+    return _with_int64(tf, function.traced.out_tree.unflatten(results), function.traced.out_tree)
 
   return converted_fun_tf
+
+
+def _with_int64(tf: TensorFlow, results: PyTree, structure: Any) -> PyTree:
+  """Returns the results with a tensor of 64-bit integers for each `Int64Pair`, which TensorFlow does not know."""
+  if not _has_pairs(structure):
+    return results
+
+  def as_int64(value: Any) -> Any:
+    return tf.bitcast(tf.stack([value.low, value.high], -1), value.dtype) if isinstance(value, Int64Pair) else value
+
+  return jax.tree.map(as_int64, results, is_leaf=lambda value: isinstance(value, Int64Pair))
+
+
+@functools.lru_cache(_MAX_CALLS)
+def _has_pairs(structure: Any) -> bool:
+  leaves = structure.unflatten(range(structure.num_leaves))
+  return any(isinstance(x, Int64Pair) for x in jax.tree.leaves(leaves, is_leaf=lambda x: isinstance(x, Int64Pair)))
 
 
 class _Conversions:

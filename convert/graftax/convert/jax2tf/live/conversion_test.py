@@ -12,6 +12,7 @@ from jax.experimental import jax2tf as reference
 
 from graftax.convert import UnsupportedPrimitiveError, jax2tf
 from graftax.convert.jax2tf.live.arguments import flatten
+from graftax.ops_jax import as_int64_pair
 from graftax.xla_call_module import UnsupportedModuleError
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -386,6 +387,15 @@ def test_explicit_shardings_over_one_device_do_not_change_results(lowering):
   split = jax.sharding.NamedSharding(mesh, jax.P("i"))
   converted = jax2tf.convert(lambda x: jnp.exp(jax.sharding.reshard(x, split)).sum(1), lowering=lowering)
   np.testing.assert_allclose(tf.function(converted, autograph=False)(X), np.exp(X).sum(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_wide_integers_are_tensors_of_int64(lowering):
+  items = as_int64_pair(np.array([2**40 + 1, -5]))
+  converted = jax2tf.convert(lambda x: {"items": items, "y": x}, lowering=lowering)
+  for found in (converted(X), tf.function(converted, autograph=False)(X)):
+    assert found["items"].dtype == tf.int64
+    np.testing.assert_array_equal(found["items"], [2**40 + 1, -5])
 
 
 def test_threads_share_a_function():
