@@ -248,19 +248,19 @@ class IntegerFacts:
     factor = int(np.prod([entry.offset for entry in entries if entry.is_known], dtype=np.int64))
     return self.with_entries(result, (Affine((), 0).plus(traced[0] if traced else Affine((), 1), factor),))
 
-  def selected(self, result: Array, vector: Array, positions: Sequence[int]) -> Array:
+  def selected(self, result: Array, vector: Array, positions: "np.ndarray | Sequence[int]") -> Array:
     """Returns `result`, whose elements are those of a vector at known positions; known if these entries are.
 
     Args:
       result: the selected elements, as many as positions.
       vector: the vector that was indexed.
-      positions: an index into `vector` for each element of the result.
+      positions: an index into `vector` for each element of the result, of any shape.
     """
     self._note_same_range(result, vector)
     entries = self._entries_by_array(vector)
     if entries is None or not _is_index(result):
       return result
-    return self.with_entries(result, tuple(entries[position] for position in positions))
+    return self.with_entries(result, tuple(entries[position] for position in np.reshape(positions, -1).tolist()))
 
   def with_entries(self, result: Array, entries: tuple[Affine, ...]) -> Array:
     """Returns `result`, whose elements are `entries`; as a known array if they are.

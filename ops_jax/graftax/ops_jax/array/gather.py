@@ -63,7 +63,7 @@ def gather_v2(
   result = _gather(jnp.asarray(materialize(params)), jnp.asarray(indices), axis, batch_dims, in_bounds)
   if params.ndim != 1 or not (in_bounds and is_known(indices)):
     return result
-  return facts.selected(result, params, np.asarray(indices).reshape(-1).tolist())
+  return facts.selected(result, params, np.asarray(indices))
 
 
 @register("Gather", ignores=("Tparams", "Tindices", "validate_indices"), symbolic=True, data_inputs=("params",))
