@@ -34,6 +34,10 @@ _PROGRAMS = {
   "labels in ragged rows": lambda x, names: tf.RaggedTensor.from_row_splits(names, [0, 3, 3, 8]).to_tensor("no"),
   "labels divided": lambda x, names: tf.dynamic_partition(names, tf.cast(x > 0.5, tf.int32), 2),
   "labels joined": lambda x, names: tf.dynamic_stitch([tf.argsort(x)], [names]),
+  "no labels, padded": lambda x, names: tf.pad(tf.boolean_mask(names, x > 5), [[1, 2]]),
+  "no labels in places": lambda x, names: tf.scatter_nd(tf.zeros([0, 1], tf.int32), tf.boolean_mask(names, x > 5), [2]),
+  "no labels": lambda x, names: tf.where(tf.boolean_mask(x, x > 5) > 0, tf.boolean_mask(names, x > 5), "none"),
+  "labels joined with gaps": lambda x, names: tf.dynamic_stitch([[1, 4]], [names[:2]]),
   "one label filled": lambda x, names: tf.fill([2, 3], names[1]),
   "one of two labels": lambda x, names: tf.cond(x[0] > 0.5, lambda: names[0], lambda: names[1]),
   "a loop that changes labels": lambda x, names: tf.while_loop(

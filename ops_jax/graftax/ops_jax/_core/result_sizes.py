@@ -21,7 +21,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from graftax.graphdef_ir import Budget, UnsupportedError
+from graftax.graphdef_ir import Budget, LimitExceededError, UnsupportedError
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError
 from graftax.ops_jax._core.stages import Run
@@ -281,8 +281,8 @@ def _check_abstractly(run: Run, context: Context, inputs: Sequence[Value], stati
     shapes = jax.eval_shape(arrays, *abstract_leaves.values())
   except (jax.errors.JAXTypeError, UnsupportedError, _WritesError):
     return  # the lowering needs values, of arrays that exist; or it changes an array that exists
-  except (TypeError, ValueError):
-    if any(map(is_string, leaves)):
+  except (TypeError, ValueError) as e:
+    if not isinstance(e, LimitExceededError) and any(map(is_string, leaves)):
       return  # the lowering reads the strings, or the inputs do not fit together, which it will say
     raise
   for shape in shapes:

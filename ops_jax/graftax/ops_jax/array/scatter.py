@@ -14,7 +14,7 @@ from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, as_known
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, StaticSizes, is_known, is_string, is_symbolic
+from graftax.ops_jax._core.values import Array, StaticSizes, is_known, is_symbolic
 from graftax.ops_jax.array.gather import check_bounds
 
 __all__ = [
@@ -53,10 +53,9 @@ def scatter_nd(indices: Array, updates: Array, shape: StaticSizes, *, bad_indice
   Differs from TF: updates at traced coordinates out of range are dropped instead of raising an error.
   """
   indices = _coordinates("ScatterNd", indices, updates, shape, bad_indices_policy)
-  stays_known = is_string(updates) or updates.size <= KNOWN_SIZE_LIMIT and updates.dtype.kind in "iuO"
-  if is_known(indices) and is_known(updates) and stays_known:
+  if is_known(indices) and is_known(updates) and (_is_text(updates) or _is_small_integers(updates)):
     if all(isinstance(dim, int) for dim in shape) and bad_indices_policy != "IGNORE" and not is_symbolic(indices):
-      result = np.full(shape, b"" if is_string(updates) else 0, updates.dtype)
+      result = np.full(shape, b"" if _is_text(updates) else 0, updates.dtype)
       np.add.at(result, tuple(np.moveaxis(indices, -1, 0)), updates)
       return as_known(result)
   updates = jnp.asarray(updates)
@@ -144,6 +143,15 @@ def inplace_sub(x: Array, i: Array, v: Array) -> Array:
 
 def _rows(x: Array, i: Array) -> Array:
   return jnp.mod(i, x.shape[0])
+
+
+def _is_text(x: np.ndarray) -> bool:
+  # `is_string` looks at an element.
+  return x.dtype == object and not is_symbolic(x)
+
+
+def _is_small_integers(x: np.ndarray) -> bool:
+  return x.dtype.kind in "iuO" and x.size <= KNOWN_SIZE_LIMIT
 
 
 def _add(x: jax.Array, indices: Array, updates: Array) -> Array:
