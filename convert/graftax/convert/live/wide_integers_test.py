@@ -37,6 +37,16 @@ _EXACT = {
   "the gradient of a slice": lambda i: tf.raw_ops.StridedSliceGrad(
     shape=np.array([4]), begin=np.array([1]), end=np.array([2**63 - 1]), strides=np.array([1]), dy=i[1:]
   ),
+  "rows joined at known positions": lambda i: tf.dynamic_stitch([[3, 0]], [tf.gather(tf.constant(_WIDE), i[:2])]),
+  "rows divided at known positions": lambda i: tf.dynamic_partition(tf.gather(tf.constant(_WIDE), i), [0, 1, 1, 0], 2)[
+    1
+  ],
+  "rows of a matrix with wide coordinates": lambda i: tf.sparse.reduce_sum(
+    tf.sparse.reorder(tf.SparseTensor([[1, 2**33], [0, 2**32]], i[:2], [2, 2**34])), 1
+  ),
+  "a result of a custom gradient": lambda i: tf.custom_gradient(lambda x: ((x, tf.constant(_WIDE)), lambda g, _: g))(
+    tf.cast(i, tf.float32)
+  )[1],
   "a sum": lambda i: tf.reduce_sum(tf.gather(tf.constant(_WIDE), i)),
 }
 
@@ -51,13 +61,24 @@ _EXACT_OR_REFUSED = {
   "squared differences": lambda i: tf.math.squared_difference(tf.constant(2**33, tf.int64), tf.cast(i, tf.int64)),
   "rows joined": lambda i: tf.dynamic_stitch([i], [tf.constant(_WIDE)]),
   "rows divided": lambda i: tf.dynamic_partition(tf.constant(_WIDE), tf.cast(i > 1, tf.int32), 2)[1],
+  "a variable in rows": lambda i: _stored(lambda v: v.scatter_nd_update(i[:2, None], tf.constant(_WIDE[:2]))),
+  "a variable in a slice": lambda i: _stored(lambda v: v[:2].assign(tf.constant(_WIDE[:2]))),
   "a list": lambda i: tf.TensorArray(tf.int64, 4).unstack(tf.constant(_WIDE)).gather(i),
 }
+
+
+_NARROW = tf.Variable(np.arange(4), dtype=tf.int64)
+
+
+def _stored(change):
+  change(_NARROW)
+  return _NARROW.read_value()
 
 
 def _result(program, *, is_jitted):
   function = tf.function(program, input_signature=[tf.TensorSpec([4], tf.int32)])
   fn, params = convert(function)
+  _NARROW.assign(np.arange(4))
 
   def call(positions):
     return fn(params, positions)[0]

@@ -14,11 +14,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from graftax.convert.errors import ConversionError, ForwardModeError
 from graftax.convert.program import CapturedTensor, CustomGradient
 from graftax.graphdef_ir import Function, Node, TensorRef, function_references, traits_of
-from graftax.ops_jax import ResourceHandle, Value, is_known, materialize
+from graftax.ops_jax import ResourceHandle, Value, fits_jax_dtype, is_known, materialize
 
 __all__ = [
   "apply_custom_gradient",
@@ -127,7 +128,12 @@ def apply_custom_gradient(
   from graftax.xla_call_module.lax_extras import call_with_tangents, closed, is_inexact, linear_call
 
   num_outputs = len(gradient.results)
-  outputs = [jnp.asarray(materialize(value)) for value in inputs[:num_outputs]]
+  # Integers beyond 32 bits have no derivative, and are returned as they are; only their shapes matter below.
+  wide = {i: value for i, value in enumerate(inputs[:num_outputs]) if not fits_jax_dtype(value)}
+  outputs = [
+    jnp.zeros(value.shape, np.int32) if i in wide else jnp.asarray(materialize(value))
+    for i, value in enumerate(inputs[:num_outputs])
+  ]
   captures = _captures(gradient, inputs[num_outputs:])
   handles = [value for value in captures if isinstance(value, ResourceHandle) and value.kind == "variable"]
   # All values that the derivative reads are operands; otherwise, higher derivatives would miss dependencies.
@@ -165,7 +171,8 @@ def apply_custom_gradient(
     return out
 
   operands = [*outputs, *residuals, *keys]
-  return tuple(call_with_tangents(lambda *operands: list(operands[:num_outputs]), rule, operands))
+  found = call_with_tangents(lambda *operands: list(operands[:num_outputs]), rule, operands)
+  return tuple(wide.get(i, value) for i, value in enumerate(found))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)  # JAX's caches refer to functions weakly

@@ -259,7 +259,7 @@ def read_lowering(function: Callable[..., Any], *, ignores: Iterable[str] = ()) 
     >>> read_lowering(scale, ignores=("T",)).attrs
     {'factor': <class 'float'>}
   """
-  return _read_signature(_Registration(function, frozenset(ignores), False, frozenset()))
+  return _read_signature(_Registration(function, frozenset(ignores), False, frozenset(), frozenset()))
 
 
 def registered_bounded_rules() -> Mapping[str, BoundedRule | Literal["elementwise"]]:

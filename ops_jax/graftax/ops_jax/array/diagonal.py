@@ -85,7 +85,7 @@ def matrix_diag(diagonal: Array) -> Array:
   return _matrix("MatrixDiag", diagonal, (0,), -1, -1, np.zeros((), canonical_dtype(diagonal.dtype)), "LEFT_LEFT")
 
 
-@register("MatrixDiagV2", ignores=("T",))
+@register("MatrixDiagV2", ignores=("T",), data_inputs=("diagonal", "padding_value"))
 def matrix_diag_v2(
   diagonal: Array,
   k: Static[tuple[int, ...]],
@@ -135,7 +135,7 @@ def matrix_diag_part(input: Array) -> Array:
   return jnp.diagonal(jnp.asarray(input), axis1=-2, axis2=-1)
 
 
-@register("MatrixDiagPartV2", ignores=("T",))
+@register("MatrixDiagPartV2", ignores=("T",), data_inputs=("input", "padding_value"))
 def matrix_diag_part_v2(input: Array, k: Static[tuple[int, ...]], padding_value: Array) -> Array:
   """Computes `matrix_diag_part_v3` with diagonals aligned to the left."""
   return matrix_diag_part_v3(input, k, padding_value, align="LEFT_LEFT")
@@ -179,7 +179,7 @@ def matrix_set_diag(input: Array, diagonal: Array) -> Array:
   return matrix_set_diag_v3(input, diagonal, (0,), align="LEFT_LEFT")
 
 
-@register("MatrixSetDiagV2", ignores=("T",))
+@register("MatrixSetDiagV2", ignores=("T",), data_inputs=("input", "diagonal"))
 def matrix_set_diag_v2(input: Array, diagonal: Array, k: Static[tuple[int, ...]]) -> Array:
   """Computes `matrix_set_diag_v3` with diagonals aligned to the left."""
   return matrix_set_diag_v3(input, diagonal, k, align="LEFT_LEFT")

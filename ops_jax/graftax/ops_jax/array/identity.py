@@ -151,7 +151,7 @@ def no_op() -> tuple[()]:
   return ()
 
 
-@register("Assert", ignores=("T", "summarize"))
+@register("Assert", ignores=("T", "summarize"), known_inputs=("data",))
 def assert_(ctx: Context, condition: Array, data: list[Value]) -> tuple[()]:
   """Returns nothing. With `LoweringOptions.enable_checkify_for_asserts`, checkify checks the condition.
 

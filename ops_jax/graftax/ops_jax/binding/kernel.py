@@ -10,6 +10,7 @@
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -167,6 +168,14 @@ def _check_sizes(op: str, lowering: Lowering, attrs: Mapping[str, Any], where: s
   return CheckSizes(lowering.static_inputs, factor_of(attrs), where, growth_of(lowering.function))
 
 
+def _exact_positions(
+  node: Node, lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue]
+) -> frozenset[int]:
+  # The nodes of functions that an op calls are checked themselves.
+  calls = traits_of(node.op).calls is not None
+  return frozenset(range(len(node.inputs))) if calls else exact_positions(lowering, signature, attrs)
+
+
 def _dispatch_pairs(
   node: Node, attrs: Mapping[str, AttrValue], signature: OpSignature | None, lowering: Lowering, where: str
 ) -> DispatchInt64Pairs | None:
@@ -184,5 +193,5 @@ def _dispatch_pairs(
     data_positions(lowering, signature, attrs),
     traits_of(node.op).reads_shapes,
     needs_all_bits(node, attrs),
-    exact_positions(lowering, signature, attrs),
+    functools.partial(_exact_positions, node, lowering, signature, attrs),
   )

@@ -20,7 +20,7 @@ from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
-from graftax.ops_jax.int64_pairs.pairs import fits_jax_dtype
+from graftax.ops_jax.int64_pairs.pairs import NOT_EXACT, fits_jax_dtype
 
 __all__ = [
   "Axis",
@@ -53,11 +53,7 @@ def as_bounded(value: Value) -> BoundedArray:
   if is_bounded(value):
     return value
   if not fits_jax_dtype(value):
-    raise UnsupportedError(
-      "an input holds 64-bit integers beyond 32 bits, a size depends on data, and JAX's 64-bit types are off, so the "
-      "result would not be exact. Enable them: jax.config.update('jax_enable_x64', True), or set the environment "
-      "variable JAX_ENABLE_X64=1."
-    )
+    raise UnsupportedError(f"a size depends on data, {NOT_EXACT}")
   array = jnp.asarray(value)
   return BoundedArray(array, (None,) * array.ndim)
 

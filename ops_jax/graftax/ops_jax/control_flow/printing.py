@@ -111,7 +111,7 @@ def print_v2(input: np.ndarray | FormattedText, *, output_stream: str = "stderr"
   return ()
 
 
-@register("Print", ignores=("T", "U", "first_n"))
+@register("Print", ignores=("T", "U", "first_n"), known_inputs=("data",))
 def print_(input: Value, data: list[Value], *, message: str = "", summarize: int = 3) -> Value:
   """Returns the input, and prints `message` and `data` to stderr whenever the program computes this node.
 

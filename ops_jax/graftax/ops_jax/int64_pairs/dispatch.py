@@ -4,7 +4,7 @@ Most nodes have no 64-bit integers among their types, and their kernels do not h
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.registry import Lowering
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value, is_known
-from graftax.ops_jax.int64_pairs.pairs import Int64Pair, fits_jax_dtype, map_halves, to_jax_array
+from graftax.ops_jax.int64_pairs.pairs import NOT_EXACT, Int64Pair, fits_jax_dtype, map_halves, to_jax_array
 
 __all__ = ["DispatchInt64Pairs", "data_positions", "exact_positions", "has_int64", "needs_all_bits"]
 
@@ -32,7 +32,8 @@ class DispatchInt64Pairs:
     data_positions: positions of the flat inputs whose elements the lowering only rearranges.
     reads_shapes_only: whether the op reads only the shapes of its inputs.
     needs_all_bits: whether traced 64-bit integers are pairs even if no input is one.
-    exact: positions of the flat inputs that the lowering reads as Python values or in NumPy, which hold all integers.
+    exact_positions: returns the positions of the flat inputs that the lowering reads as Python values or in NumPy,
+      which hold all integers; asked only if there are such integers.
   """
 
   where: str
@@ -41,7 +42,7 @@ class DispatchInt64Pairs:
   data_positions: frozenset[int]
   reads_shapes_only: bool
   needs_all_bits: bool
-  exact: frozenset[int]
+  exact_positions: Callable[[], frozenset[int]] = dataclasses.field(repr=False)
 
   def __str__(self) -> str:
     if self.run_on_pairs is not None:
@@ -67,15 +68,17 @@ class DispatchInt64Pairs:
       moves_wide = not has_pairs and run_on_pairs is None and _moves_wide_integers(inputs, self.data_positions)
       if not has_pairs and not moves_wide and (run_on_pairs is None or not _needs_pairs(inputs, self.needs_all_bits)):
         outputs = run(context, inputs)
-        if all(map(is_known, outputs)) or self.reads_shapes_only or all(map(self._fits, range(len(inputs)), inputs)):
+        if (outputs and all(map(is_known, outputs))) or self.reads_shapes_only or not self._wide_positions(inputs):
           return outputs
-        # NumPy has the integers beyond 32 bits, but the lowering made JAX arrays of them.
+        # NumPy has the integers beyond 32 bits, but the lowering made JAX arrays of them, or wrote to a variable.
       return self._on_pairs(run, context, inputs)
 
     return dispatch
 
-  def _fits(self, position: int, value: Value) -> bool:
-    return position in self.exact or not isinstance(value, np.ndarray) or fits_jax_dtype(value)
+  def _wide_positions(self, inputs: Sequence[Value]) -> set[int]:
+    """Returns the positions of known integers beyond 32 bits that the lowering may convert to JAX arrays."""
+    wide = {i for i, value in enumerate(inputs) if isinstance(value, np.ndarray) and not fits_jax_dtype(value)}
+    return wide - self.exact_positions() if wide else wide
 
   def _on_pairs(self, run: Run, context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
     if self.run_on_pairs is not None:
@@ -84,16 +87,12 @@ class DispatchInt64Pairs:
       return _run_per_half(run, context, inputs, self.data_positions)
     if self.reads_shapes_only:  # the low halves have the same shapes
       return run(context, [value.truncated() if isinstance(value, Int64Pair) else value for value in inputs])
-    raise UnsupportedError(
-      f"{self.where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so the result "
-      f"would not be exact. Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable "
-      f"JAX_ENABLE_X64=1."
-    )
+    raise UnsupportedError(f"{self.where}: {NOT_EXACT}")
 
   def _is_elsewhere(self, inputs: Sequence[Value]) -> bool:
     """Returns whether an input that is not among the data holds integers beyond 32 bits."""
-    others = [(i, value) for i, value in enumerate(inputs) if i not in self.data_positions]
-    return any(isinstance(value, Int64Pair) or not self._fits(i, value) for i, value in others)
+    pairs = {i for i, value in enumerate(inputs) if isinstance(value, Int64Pair)}
+    return not (pairs | self._wide_positions(inputs)) <= self.data_positions
 
 
 def has_int64(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> bool:

@@ -23,6 +23,7 @@ from graftax.ops_jax.int64_pairs.arithmetic import Halves
 from graftax.xla_call_module.lax_extras import Int64Pair
 
 __all__ = [
+  "NOT_EXACT",
   "Int64Pair",
   "as_int64_pair",
   "fits_jax_dtype",
@@ -36,6 +37,12 @@ __all__ = [
 ]
 
 _LOW_HALF = np.uint64(0xFFFFFFFF)
+
+# The end of messages that refuse to cut integers.
+NOT_EXACT = (
+  "an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so the result would not be exact. "
+  "Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable JAX_ENABLE_X64=1."
+)
 
 
 def as_int64_pair(value: Any, dtype: Any = None) -> Int64Pair:

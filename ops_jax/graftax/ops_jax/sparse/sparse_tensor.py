@@ -187,7 +187,7 @@ def sparse_tensor_dense_add(a_indices: Array, a_values: Array, a_shape: Array, b
   return jnp.asarray(b).at[_places("SparseTensorDenseAdd", a_indices, b.shape)].add(a_values, mode="drop")
 
 
-@register("SparseReduceSum", ignores=("T",))
+@register("SparseReduceSum", ignores=("T",), known_inputs=("input_indices",))
 def sparse_reduce_sum(
   input_indices: Array,
   input_values: Array,
@@ -219,7 +219,7 @@ def sparse_reduce_sum(
   return total.reshape(result)
 
 
-@register("SparseReduceMax", ignores=("T",))
+@register("SparseReduceMax", ignores=("T",), known_inputs=("input_indices",))
 def sparse_reduce_max(
   input_indices: Array,
   input_values: Array,
@@ -263,7 +263,7 @@ def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> 
   return kept, [shape[a] for a in kept], result
 
 
-@register("SparseReorder", ignores=("T",))
+@register("SparseReorder", ignores=("T",), known_inputs=("input_indices",))
 def sparse_reorder(
   input_indices: Array, input_values: Array, input_shape: Static[tuple[int, ...]]
 ) -> tuple[Array, Array]:
@@ -331,7 +331,7 @@ def sparse_reshape(
   return _to_int64(indices), np.array(shape, np.int64)
 
 
-@register("SparseSoftmax", ignores=("T",))
+@register("SparseSoftmax", ignores=("T",), known_inputs=("sp_indices",))
 def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]]) -> Array:
   """Computes the softmax over the stored values of each row; rows agree in all but the last coordinate.
 
@@ -358,7 +358,7 @@ def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[i
   return weights / jax.ops.segment_sum(weights, rows, values.size)[rows]
 
 
-@register("SparseConcat", ignores=("T", "N"))
+@register("SparseConcat", ignores=("T", "N"), known_inputs=("indices",))
 def sparse_concat(
   indices: list[Array], values: list[Array], shapes: Static[np.ndarray], *, concat_dim: int
 ) -> tuple[Value, Value, Value]:
