@@ -143,9 +143,16 @@ def _pixels_of_16_bits(op: str, image: "Image.Image", channels: int) -> np.ndarr
   if image.mode in _DEEP_GRAY:
     return _first_frame(op, image, channels, deep=True)
   # Pillow reads colors of 16 bits as 8 bits.
-  if "16" in str(getattr(image, "tile", "")):
+  if _stored_as(image).endswith("16B"):
     raise UnsupportedAttrError(f"{op}: 16 bits of an image with colors of 16 bits; only gray is supported.")
   return _first_frame(op, image, channels).astype(np.uint16) * np.uint16(257)
+
+
+def _stored_as(image: "Image.Image") -> str:
+  """Returns Pillow's name for how the pixels of a PNG are stored, such as "RGB;16B"; "" of the other formats."""
+  tiles = getattr(image, "tile", None)
+  # A tile is the decoder, the extents, the offset in the file, and for PNG this name. The others have more arguments.
+  return str(tiles[0][3]) if image.format == "PNG" and tiles else ""
 
 
 @host_op("DecodeBmp")

@@ -119,6 +119,15 @@ def test_colors_of_16_bits_are_refused_where_all_bits_count(dtype):
     decode_image(context, np.array(colors.numpy(), object), dtype=DType.UINT16 if dtype == tf.uint16 else DType.FLOAT)
 
 
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "L"])
+@pytest.mark.parametrize("size", [(160, 16), (16, 9)])
+def test_sizes_with_the_digits_16_are_not_colors_of_16_bits(mode, size):
+  contents = _encoded("PNG", mode, size)
+  for dtype in (tf.uint16, tf.float32):
+    check(lambda x, dtype=dtype: tf.io.decode_image(x, dtype=dtype), contents)
+  check(lambda x: tf.io.decode_png(x, dtype=tf.uint16), contents)
+
+
 @pytest.mark.parametrize("channels", [0, 1, 3, 4])
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "1"])
 def test_bmp(channels, mode):
