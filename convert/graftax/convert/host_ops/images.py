@@ -30,6 +30,8 @@ _MOST_CHANNELS = 4
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 # Pillow's modes of gray of 16 bits.
 _DEEP_GRAY = ("I", "I;16", "I;16B")
+# The highest value of gray of fewer than 8 bits, by Pillow's name for how it is stored in a PNG.
+_MOST_OF_GRAY = {"1": 1, "L;2": 3, "L;4": 15}
 # The weights of red, green and blue with which libpng makes gray of them, in units of 1 / 32768.
 _PNG_GRAY = np.array([9797, 19234, 3737])
 
@@ -131,7 +133,11 @@ def extract_jpeg_shape(
 def decode_png(ctx: Context, contents: np.ndarray, *, channels: int = 0, dtype: DType = DType.UINT8) -> np.ndarray:
   """Returns `[height, width, channels]` of a PNG or one of the other formats; raises as `decode_jpeg` does.
 
-  Differs from TF: gray of colors of 16 bits is computed from their first 8 bits, so it may be one level less.
+  Raises:
+    UnsupportedAttrError: also if four channels are asked for and one color of 16 bits is transparent.
+
+  Differs from TF: gray of colors of 16 bits is computed from their first 8 bits, so it may be one level less. Images
+  without transparency are opaque: of those with fewer than 8 bits, TensorFlow's fourth channel is at most 15.
   """
   image = _open(ctx, "DecodePng", contents, itemsize_bytes=1 if dtype is DType.UINT8 else 2)
   if dtype is not DType.UINT8:
@@ -257,16 +263,44 @@ def _first_frame(op: str, image: "Image.Image", channels: int, ratio: int = 1, *
 
 def _pixels(op: str, image: "Image.Image", channels: int, deep: bool) -> np.ndarray:
   kind = image.format
-  if image.mode == "P" or "transparency" in image.info:
-    image = image.convert("RGBA" if "transparency" in image.info else "RGB")
-  if image.mode in _DEEP_GRAY:
-    gray = np.asarray(image).astype(np.uint16)[..., None]
-    pixels = gray if deep else (gray >> 8).astype(np.uint8)
-  elif image.mode in ("1", "L", "LA", "RGB", "RGBA"):
+  transparent = _transparent_color(op, image) if channels == 4 else None
+  if image.mode == "P":
+    image = image.convert("RGBA" if kind == "PNG" and "transparency" in image.info else "RGB")
+  if image.mode in (*_DEEP_GRAY, "1", "L", "LA", "RGB", "RGBA"):
     pixels = np.atleast_3d(np.asarray(image.convert("L") if image.mode == "1" else image))
   else:
     raise InvalidInputError(f"{op}: the image has the color mode {image.mode!r}; expected gray or RGB.")
+  if image.mode in _DEEP_GRAY:
+    pixels = pixels.astype(np.uint16)
+  if transparent is not None:
+    pixels = _with_alpha(pixels, (pixels != transparent).any(axis=-1, keepdims=True))
+  if pixels.dtype == np.uint16 and not deep:
+    pixels = (pixels >> 8).astype(np.uint8)
   return pixels if channels in (0, pixels.shape[-1]) else _with_channels(op, pixels, channels, kind)
+
+
+def _transparent_color(op: str, image: "Image.Image") -> np.ndarray | None:
+  """Returns the color of a PNG without palette that its tRNS chunk makes transparent.
+
+  As in TensorFlow, this matters only if four channels are asked for: otherwise the chunk is left out.
+  """
+  color = image.info.get("transparency")
+  if image.format != "PNG" or image.mode == "P" or color is None:
+    return None
+  stored = _stored_as(image)
+  if image.mode in _DEEP_GRAY:
+    return np.array([color], np.uint16)
+  if stored.endswith("16B"):
+    # Pillow reads colors of 16 bits as 8 bits, so that several of them become this one.
+    raise UnsupportedAttrError(f"{op}: channels=4 of colors of 16 bits, one of them transparent; expected 0, 1 or 3.")
+  # The chunk has 16 bits, of which those of the image's depth count. Pillow has spread fewer than 8 over 0 to 255.
+  most = _MOST_OF_GRAY.get(stored, 255)
+  return (np.atleast_1d(color) & most) * (255 // most)
+
+
+def _with_alpha(colors: np.ndarray, is_visible: np.ndarray) -> np.ndarray:
+  """Returns gray or colors with an alpha channel that is 0 or the highest value."""
+  return np.concatenate([colors, is_visible * np.array(np.iinfo(colors.dtype).max, colors.dtype)], axis=-1)
 
 
 def _with_channels(op: str, pixels: np.ndarray, channels: int, kind: str | None) -> np.ndarray:
@@ -281,8 +315,9 @@ def _with_channels(op: str, pixels: np.ndarray, channels: int, kind: str | None)
     colors = np.repeat(colors, 3, axis=-1)
   if channels < 4:
     return colors
-  full = np.full_like(colors[..., :1], np.iinfo(colors.dtype).max)
-  return np.concatenate([colors, full if alpha is None else alpha], axis=-1)
+  if alpha is None:
+    return _with_alpha(colors, np.ones_like(colors[..., :1], bool))
+  return np.concatenate([colors, alpha], axis=-1)
 
 
 def _png_gray(colors: np.ndarray) -> np.ndarray:

@@ -1,14 +1,16 @@
 """Encoded images on the host, against TensorFlow's kernels."""
 
 import io
+import struct
 import types
+import zlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
-from graftax.convert.host_ops.images import decode_and_crop_jpeg, decode_image
+from graftax.convert.host_ops.images import decode_and_crop_jpeg, decode_image, decode_png
 from graftax.convert.host_ops.strings_test import check
 from graftax.graphdef_ir import Budget, DType
 from graftax.ops_jax import UnsupportedAttrError
@@ -117,6 +119,49 @@ def test_colors_of_16_bits_are_refused_where_all_bits_count(dtype):
   context = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
   with pytest.raises(UnsupportedAttrError, match="DecodeImage.*16 bits"):
     decode_image(context, np.array(colors.numpy(), object), dtype=DType.UINT16 if dtype == tf.uint16 else DType.FLOAT)
+
+
+def _png(depth, color_type, transparent):
+  """Returns a PNG of one row, whose color at `transparent` is made transparent, or b"" instead of a color."""
+  chunks = [
+    (b"IHDR", struct.pack(">IIBBBBB", 8, 1, depth, color_type, 0, 0, 0)),
+    (b"tRNS", transparent),
+    (b"IDAT", zlib.compress(b"\0" + bytes(range(depth * (3 if color_type == 2 else 1))))),
+    (b"IEND", b""),
+  ]
+  framed = (
+    struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+  )
+  return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
+
+
+@pytest.mark.parametrize("channels", [0, 1, 3, 4])
+@pytest.mark.parametrize(
+  ("depth", "color_type", "transparent"),
+  [
+    (1, 0, b"\0\1"),
+    (2, 0, b"\0\1"),
+    (4, 0, b"\x10\2"),
+    (8, 0, b"\7\2"),
+    (16, 0, b"\2\3"),
+    (8, 2, bytes([7, 3, 7, 4, 7, 5])),
+  ],
+)
+def test_png_with_a_transparent_color(channels, depth, color_type, transparent):
+  contents = tf.constant(_png(depth, color_type, transparent))
+  for dtype in (tf.uint8, tf.uint16):
+    if dtype == tf.uint8 or channels != 1 or color_type == 0:
+      check(lambda x, dtype=dtype: tf.io.decode_png(x, channels, dtype), contents)
+  check(lambda x: tf.io.decode_image(x, channels), contents)
+
+
+def test_a_transparent_color_of_16_bits_is_refused_if_there_is_transparency():
+  contents = _png(16, 2, bytes([0, 1, 2, 3, 4, 5]))
+  for channels in (0, 3):
+    check(lambda x, channels=channels: tf.io.decode_png(x, channels), tf.constant(contents))
+  context = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
+  with pytest.raises(UnsupportedAttrError, match=r"DecodePng: channels=4 .*expected 0, 1 or 3"):
+    decode_png(context, np.array(contents, object), channels=4)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "L"])
