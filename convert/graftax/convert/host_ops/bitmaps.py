@@ -28,8 +28,17 @@ def is_bitmap(data: bytes) -> bool:
   return data.startswith(b"BM")
 
 
-def bitmap_pixels(ctx: Context, op: str, data: bytes) -> np.ndarray:
+def bitmap_pixels(
+  ctx: Context, op: str, data: bytes, *, least_channels: int = 0, itemsize_bytes: int = 1
+) -> np.ndarray:
   """Returns `[height, width, channels]` uint8 of a BMP: gray, RGB or RGBA. Of palettes, the positions are returned.
+
+  Args:
+    ctx: the node, and its budget.
+    op: for error messages.
+    data: the encoded image.
+    least_channels: the budget is asked for at least so many channels, if the caller adds some.
+    itemsize_bytes: size of an element in the budget, if the caller converts the pixels to a larger dtype.
 
   Raises:
     InvalidInputError: the image has other than 8, 24 or 32 bits a pixel, or it is damaged.
@@ -38,7 +47,7 @@ def bitmap_pixels(ctx: Context, op: str, data: bytes) -> np.ndarray:
   header = _header(op, data)
   where = f"{op} node {ctx.node_name!r} (function {ctx.function_name!r})"
   shape = (header.height, header.width, header.num_channels)
-  ctx.budget.check_array(shape, 1, where)
+  ctx.budget.check_array((*shape[:2], max(header.num_channels, least_channels)), itemsize_bytes, where)
   row_bytes = -(-header.width * header.num_channels // 4) * 4
   after = len(data) - header.first_pixel - row_bytes * header.height
   if header.first_pixel < 0 or not 0 <= after <= _MOST_BYTES_AFTER_PIXELS:

@@ -170,10 +170,10 @@ def decode_bmp(ctx: Context, contents: np.ndarray, *, channels: int = 0) -> np.n
   return _first_frame("DecodeBmp", _open(ctx, "DecodeBmp", contents), channels)
 
 
-def _bitmap(ctx: Context, op: str, data: bytes, channels: int) -> np.ndarray:
+def _bitmap(ctx: Context, op: str, data: bytes, channels: int, itemsize_bytes: int = 1) -> np.ndarray:
   if channels not in (0, 3, 4):
     raise UnsupportedAttrError(f"{op}: channels={channels!r} of a BMP image; expected 0, 3 or 4.")
-  pixels = bitmap_pixels(ctx, op, data)
+  pixels = bitmap_pixels(ctx, op, data, least_channels=channels, itemsize_bytes=itemsize_bytes)
   return pixels if channels in (0, pixels.shape[-1]) else _with_channels(op, pixels, channels, "BMP")
 
 
@@ -202,9 +202,9 @@ def decode_image(
   if dtype not in (DType.UINT8, DType.UINT16, DType.FLOAT):
     raise UnsupportedAttrError(f"DecodeImage: dtype={dtype.tf_name} is not supported; expected uint8, uint16 or float.")
   data = scalar_string(contents, "DecodeImage: contents")
-  if is_bitmap(data):
-    return _converted(_bitmap(ctx, "DecodeImage", data, channels), dtype)
   itemsize = {DType.UINT8: 1, DType.UINT16: 2, DType.FLOAT: 4}[dtype]
+  if is_bitmap(data):
+    return _converted(_bitmap(ctx, "DecodeImage", data, channels, itemsize), dtype)
   image = _open(ctx, "DecodeImage", contents, all_frames=expand_animations, itemsize_bytes=itemsize)
   if image.format == "GIF":
     frames = _frames("DecodeImage", image, None if expand_animations else 1)

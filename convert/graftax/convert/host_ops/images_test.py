@@ -12,7 +12,7 @@ from PIL import Image
 
 from graftax.convert.host_ops.images import decode_and_crop_jpeg, decode_image, decode_png
 from graftax.convert.host_ops.strings_test import check
-from graftax.graphdef_ir import Budget, DType
+from graftax.graphdef_ir import Budget, DType, LimitExceededError, Limits
 from graftax.ops_jax import UnsupportedAttrError
 
 _RANDOM = np.random.default_rng(0)
@@ -181,6 +181,23 @@ def test_bmp(channels, mode):
   contents = tf.constant(file.getvalue())
   check(lambda x: tf.io.decode_bmp(x, channels), contents)
   check(lambda x: tf.io.decode_image(x, channels, tf.float32), contents)
+
+
+@pytest.mark.parametrize(
+  ("channels", "dtype", "num_bytes"),
+  [(0, DType.UINT8, 675), (4, DType.UINT8, 900), (3, DType.UINT16, 1350), (0, DType.FLOAT, 2700)],
+)
+def test_the_size_of_a_bmp_is_that_of_the_result(channels, dtype, num_bytes):
+  contents = np.array(_encoded("BMP", size=(15, 15)).numpy(), object)
+
+  def decode(array_bytes):
+    budget = Budget(Limits(array_bytes=array_bytes))
+    context = types.SimpleNamespace(budget=budget, node_name="x", function_name="f")
+    return decode_image(context, contents, channels=channels, dtype=dtype)
+
+  assert decode(num_bytes).nbytes == num_bytes
+  with pytest.raises(LimitExceededError, match=f"{num_bytes} bytes"):
+    decode(num_bytes - 1)
 
 
 @pytest.mark.parametrize("offset", [10, 18, 22, 28])
