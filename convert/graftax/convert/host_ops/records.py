@@ -116,9 +116,12 @@ def _column(
 
 
 def _fields(line: bytes, delimiter: int, quotes: bool) -> Iterator[bytes]:
-  """Yields the fields of one line; a quote inside of quotes is written twice."""
+  """Yields the fields of one line; a quote inside of quotes is written twice.
+
+  As in TensorFlow's kernel, ends of lines before a field are left out, and do not make a field if none follows.
+  """
   position, end = 0, len(line)
-  while position <= end:
+  while (position := _after_line_ends(line, position)) < end:
     if quotes and line[position : position + 1] == b'"':
       field, position = _quoted(line, position + 1)
       if position < end and line[position] != delimiter:
@@ -133,6 +136,14 @@ def _fields(line: bytes, delimiter: int, quotes: bool) -> Iterator[bytes]:
         )
     yield field
     position += 1
+  if line.endswith(bytes([delimiter])):
+    yield b""
+
+
+def _after_line_ends(line: bytes, position: int) -> int:
+  while line[position : position + 1] in (b"\r", b"\n"):
+    position += 1
+  return position
 
 
 def _quoted(line: bytes, position: int) -> tuple[bytes, int]:

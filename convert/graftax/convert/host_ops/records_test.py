@@ -38,6 +38,16 @@ def test_serialized_tensors(value):
     "1,2\n,a",
     '1,2,"a\n"',
     "1,2.5,x",
+    "1,\n2.5,x",
+    "\r\n1,2.5,x",
+    "1,2.5,\nx",
+    '1,2.5,\r"x"',
+    "1,2.5,\n",
+    "1,2.5\n",
+    "1,2.5,x,",
+    "1,2.5,\n,",
+    "\n",
+    ",",
     ",,",
     "3,,y z",
     '4,1,"a,""b"',
@@ -55,3 +65,4 @@ def test_lines_of_csv(line):
   check(lambda x: tf.io.decode_csv(x, defaults), tf.constant([line, "1,2,3"]))
   check(lambda x: tf.io.decode_csv(x, [[7], [0.5], ["d"]], na_value="NA"), tf.constant(line))
   check(lambda x: tf.io.decode_csv(x, [["d"]], use_quote_delim=False, select_cols=[1]), tf.constant([line]))
+  check(lambda x: tf.io.decode_csv(x, [["d"]]), tf.constant([line]))
