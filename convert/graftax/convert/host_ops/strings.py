@@ -91,10 +91,11 @@ def _starts_character(byte: int) -> bool:
 def substr(input_: np.ndarray, pos: np.ndarray, len_: np.ndarray, *, unit: str = "BYTE") -> np.ndarray:
   """Returns a part of each string. A negative position counts from the end.
 
-  A negative length is that of the rest of the string in bytes, but no characters, as in TensorFlow.
+  A negative length returns the rest of the string if the unit is bytes. If it is characters, the result is empty.
 
   Raises:
-    InvalidInputError: a position lies outside of its string.
+    InvalidInputError: a position lies outside of its string, or both it and the length are negative and the unit is
+      characters.
   """
   cut = _substring_of_bytes if unit == "BYTE" else _substring_of_characters
   shape = np.broadcast_shapes(input_.shape, np.shape(pos), np.shape(len_))
@@ -108,6 +109,10 @@ def _substring_of_bytes(item: bytes, position: int, length: int) -> bytes:
 
 
 def _substring_of_characters(item: bytes, position: int, length: int) -> bytes:
+  if position < 0 and length < 0:
+    raise InvalidInputError(
+      f"Substr: position {position} and length {length} of characters of {item!r}; expected one to be 0 or more."
+    )
   starts = [i for i, byte in enumerate(item) if i == 0 or _starts_character(byte)] + [len(item)]
   first = _start(item, len(starts) - 1, position)
   return item[starts[first] : starts[min(first + max(length, 0), len(starts) - 1)]]

@@ -109,7 +109,7 @@ def test_strings_are_joined_by_segment(ids):
   check(lambda x, i: tf.strings.unsorted_segment_join(x, i, 3, separator="|"), texts, tf.constant(ids))
 
 
-@pytest.mark.parametrize(("position", "length"), [(0, 2), (-2, 1), (1, 9), (5, 1), (1, -1)])
+@pytest.mark.parametrize(("position", "length"), [(0, 2), (-2, 1), (1, 9), (5, 1), (1, -1), (-1, -1), (-2, -9)])
 def test_substrings(position, length):
   check(lambda x: tf.strings.substr(x, position, length), WORDS)
   check(lambda x: tf.strings.substr(x, position, length, unit="UTF8_CHAR"), WORDS)
