@@ -40,7 +40,10 @@ _ITEM_BYTES = 8
 # Flags of C's printf.
 _FILLS = (b"", b" ", b"+", b"-", b"0", b"#")
 
-_HEXADECIMAL = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?[0-9]+)?")
+# Its groups are the digits with their point, and the sign and the digits of the exponent without leading zeros.
+_HEXADECIMAL = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP]([+-]?)0*([0-9]+))?")
+# Bits of hexadecimal floats that are kept to round to float32: more than 24 and less than the 53 of float64.
+_KEPT_BITS = 50
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
@@ -334,16 +337,28 @@ def _parse_float(item: bytes, dtype: np.dtype) -> float:
     if _DECIMAL.fullmatch(text) or _NOT_FINITE.fullmatch(text):
       # Through the text, since rounding to float64 first can change the last bit of a float32.
       return float(dtype.type(text))
-    if _HEXADECIMAL.fullmatch(text):
-      return float(dtype.type(_parse_hexadecimal(text)))
+    if hexadecimal := _HEXADECIMAL.fullmatch(text):
+      return float(dtype.type(_parse_hexadecimal(hexadecimal, dtype)))
   raise InvalidInputError(f"StringToNumber: {item!r} is not a number; expected text such as '1.5' for {dtype}.")
 
 
-def _parse_hexadecimal(text: str) -> float:
+def _parse_hexadecimal(match: re.Match[str], dtype: np.dtype) -> float:
+  """Returns a float64 that rounds to `dtype` as the number itself does."""
   try:
-    return float.fromhex(text)
+    value = float.fromhex(match[0])
   except OverflowError:
-    return -math.inf if text.startswith("-") else math.inf
+    return -math.inf if match[0].startswith("-") else math.inf
+  # Only now, because for 0 and what rounds to it the exponent may be of any size.
+  if dtype == np.float64 or value == 0:
+    return value
+  whole, _, fraction = match[1].partition(".")
+  digits = int(whole + fraction, 16)
+  exponent = int(f"{match[2]}{match[3]}" if match[3] else "0") - 4 * len(fraction)
+  num_dropped = max(digits.bit_length() - _KEPT_BITS, 0)
+  kept = digits >> num_dropped
+  # The last bit says whether there are others after it, so that what is more than a tie is not rounded as a tie.
+  kept |= kept << num_dropped != digits
+  return math.copysign(math.ldexp(kept, exponent + num_dropped), value)
 
 
 def _parse_integer(item: bytes, dtype: np.dtype) -> int:
