@@ -13,6 +13,10 @@ from graftax.ops_jax._core.values import Static
 
 __all__ = ["edit_distance"]
 
+# An element of the shorter row takes a step of NumPy for the whole longer row: as long as one node of a graph up to
+# about so many elements.
+_ELEMENTS_PER_STEP = 2000
+
 
 @register("EditDistance", ignores=("T",))
 def edit_distance(
@@ -38,7 +42,7 @@ def edit_distance(
     truth_values: likewise.
     truth_shape: likewise.
     normalize: whether to divide by the length of the second row.
-    budget: limits the size of the result.
+    budget: limits the size of the result, and as steps the time that pairs of long rows take.
 
   Returns:
     float32 of `r - 1` dimensions, each the larger one of both shapes. The distance of an empty row to an empty row
@@ -46,7 +50,7 @@ def edit_distance(
 
   Raises:
     InvalidInputError: the tensors have different ranks, or a coordinate lies outside of both shapes.
-    LimitExceededError: the result is too large.
+    LimitExceededError: the result is too large, or the rows are so long that the result takes too many steps.
   """
   if len(hypothesis_shape) != len(truth_shape) or len(truth_shape) < 2:
     raise InvalidInputError(
@@ -56,9 +60,15 @@ def edit_distance(
   budget.check_array(shape, 4, "EditDistance")
   first = _rows(hypothesis_indices, hypothesis_values, shape)
   second = _rows(truth_indices, truth_values, shape)
+  pairs = {
+    row: (first.get(row, hypothesis_values[:0]), second.get(row, truth_values[:0]))
+    for row in first.keys() | second.keys()
+  }
+  # `NO_BUDGET` would count the steps of all calls together.
+  limited = Budget() if budget is NO_BUDGET else budget
+  limited.spend_steps(sum(_num_steps(*pair) for pair in pairs.values()), "EditDistance, with rows this long,")
   result = np.zeros(math.prod(shape), np.float32)
-  for row in first.keys() | second.keys():
-    before, after = first.get(row, hypothesis_values[:0]), second.get(row, truth_values[:0])
+  for row, (before, after) in pairs.items():
     distance = _distance(before, after)
     if normalize:
       distance = distance / len(after) if len(after) else math.inf
@@ -79,8 +89,16 @@ def _rows(indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> di
   return {row: part for (row, _), part in zip(itertools.groupby(positions), parts, strict=False)}
 
 
+def _num_steps(first: np.ndarray, second: np.ndarray) -> int:
+  shorter, longer = sorted((len(first), len(second)))
+  return shorter * (1 + longer // _ELEMENTS_PER_STEP)
+
+
 def _distance(first: np.ndarray, second: np.ndarray) -> float:
   """Returns the Levenshtein distance of two arrays."""
+  if len(first) > len(second):
+    # The distance is the same in both directions, and the loop is over the first.
+    first, second = second, first
   positions = np.arange(len(second) + 1)
   costs = positions
   for item in first:

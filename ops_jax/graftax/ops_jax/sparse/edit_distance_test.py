@@ -53,3 +53,20 @@ def test_what_does_not_fit_raises():
   with pytest.raises(LimitExceededError):
     budget = Budget(Limits(array_bytes=1000))
     edit_distance(rows[0], rows[1], (10**9, 2), rows[0], rows[1], (2, 2), budget=budget)
+
+
+def test_long_rows_take_steps_of_the_budget():
+  long, short = (_sparse({(0,): [1] * size, (1,): [2] * 3}) for size in (100_000, 1000))
+  with pytest.raises(LimitExceededError, match=r"EditDistance.*steps"):
+    edit_distance(*long, *long, budget=Budget())
+  with pytest.raises(LimitExceededError, match=r"EditDistance.*steps"):
+    edit_distance(*long, *long)
+  for first, second in ((short, short), (long, _sparse({(0,): [], (1,): [2]}))):
+    for _ in range(2):
+      edit_distance(*first, *second, budget=Budget())
+
+
+def test_calls_as_a_function_do_not_add_up():
+  rows = _sparse({(row,): [1] * 300 for row in range(40)})
+  for _ in range(20):
+    edit_distance(*rows, *rows)
