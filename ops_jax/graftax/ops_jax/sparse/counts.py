@@ -1,6 +1,7 @@
 """How often each integer occurs, as a sparse tensor: DenseCountSparseOutput, SparseCountSparseOutput and others.
 
-All inputs but the weights must be known, since the number of different integers is a size of the result.
+All inputs must be known: the number of different integers is a size of the result, which is computed in NumPy together
+with the counts.
 """
 
 import numpy as np
@@ -41,7 +42,11 @@ def dense_count_sparse_output(
 
   Raises:
     StaticInputError: an input depends on traced data, and with it the shape of the result.
-    InvalidInputError: an integer is negative, or the weights have another shape.
+    InvalidInputError: an integer is negative, the weights have another shape, or an integer is 2**63 - 1 and there is
+      no `maxlength`.
+
+  Differs from TF: without `maxlength`, the last size of the result is one above the largest integer. For 2**63 - 1
+  TensorFlow returns a negative size.
   """
   if values.ndim not in (1, 2) or (weights.size and weights.shape != values.shape):
     raise InvalidInputError(
@@ -140,9 +145,16 @@ def _last_size(op: str, values: np.ndarray, minlength: int, maxlength: int) -> t
   """Returns the last size of the result, and the integer from which on none are counted."""
   if (values < 0).any():
     raise InvalidInputError(f"{op}: values are negative, such as {int(values.min())}; expected 0 or more.")
+  if maxlength >= 0:
+    return maxlength, maxlength
   # TensorFlow counts up to 0 if there are no values.
   end = int(values.max(initial=0)) + 1
-  return (maxlength, maxlength) if maxlength >= 0 else (max(end, minlength), end)
+  if end > np.iinfo(np.int64).max:
+    raise InvalidInputError(
+      f"{op}: the largest of the values is {end - 1}, so that the last size of the result, {end}, is beyond int64; "
+      "expected smaller values, or a maxlength, from which on values are left out."
+    )
+  return max(end, minlength), end
 
 
 def _counts(

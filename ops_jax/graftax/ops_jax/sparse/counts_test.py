@@ -52,6 +52,19 @@ def test_ragged_counts(attrs, weights):
   check_raw_op("RaggedCountSparseOutput", inputs, {**attrs, "binary_output": False}, static=static)
 
 
+@pytest.mark.parametrize("minlength", [-1, 3])
+def test_the_largest_integer_is_counted_only_with_a_maxlength(minlength):
+  attrs = {"binary_output": False, "output_type": np.dtype(np.float32), "minlength": minlength}
+  values = np.array([2**63 - 1, 5])
+  with pytest.raises(InvalidInputError, match=r"DenseCountSparseOutput: .*9223372036854775807.*maxlength"):
+    dense_count_sparse_output(values, _NO_WEIGHTS, **attrs)
+  _, counts, _ = dense_count_sparse_output(values, _NO_WEIGHTS, **attrs, maxlength=9)
+  np.testing.assert_array_equal(counts, [1])
+  _, counts, shape = dense_count_sparse_output(values - 1, _NO_WEIGHTS, **attrs)
+  np.testing.assert_array_equal(counts, [1, 1])
+  np.testing.assert_array_equal(shape, [2**63 - 1])
+
+
 def test_what_does_not_fit_raises():
   attrs = {"binary_output": False, "output_type": np.dtype(np.float32)}
   indices = np.array([[0, 0], [9, 0]])
