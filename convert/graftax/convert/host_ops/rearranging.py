@@ -47,7 +47,8 @@ def on_numbers(lowering: Lowering, node: Node, signature: OpSignature) -> Loweri
       for value, dtype in zip(flat, types, strict=True)
     )
 
-  return dataclasses.replace(lowering, function=run, symbolic=True)
+  # Without data_inputs, since the kernel would put other numbers in place of the strings first.
+  return dataclasses.replace(lowering, function=run, symbolic=True, data_inputs=frozenset())
 
 
 def _numbered(value: Any, numbers: dict[bytes, int]) -> Any:
