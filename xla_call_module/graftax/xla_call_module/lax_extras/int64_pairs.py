@@ -1,5 +1,6 @@
 """`Int64Pair`, an array of 64-bit integers as two arrays of 32-bit words, for use while `jax_enable_x64` is off."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -84,12 +85,13 @@ class Int64Pair:
     )
 
 
-jax.export.register_pytree_node_serialization(
-  Int64Pair,
-  serialized_name="graftax.Int64Pair",
-  serialize_auxdata=lambda aux: aux[0].name.encode(),
-  deserialize_auxdata=lambda name: (np.dtype(name.decode()),),
-)
+with contextlib.suppress(ValueError):  # of a module that is imported a second time, for which JAX has the first class
+  jax.export.register_pytree_node_serialization(
+    Int64Pair,
+    serialized_name="graftax.Int64Pair",
+    serialize_auxdata=lambda aux: aux[0].name.encode(),
+    deserialize_auxdata=lambda name: (np.dtype(name.decode()),),
+  )
 
 
 def add_halves(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any, Any]:
