@@ -4,26 +4,40 @@ All inputs must be known: the number of different integers is a size of the resu
 with the counts.
 """
 
+from typing import NotRequired, TypedDict, Unpack
+
 import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Static
 
-__all__ = ["dense_count_sparse_output", "ragged_count_sparse_output", "sparse_count_sparse_output"]
+__all__ = ["CountAttrs", "dense_count_sparse_output", "ragged_count_sparse_output", "sparse_count_sparse_output"]
 
 _Sparse = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class CountAttrs(TypedDict):
+  """Attributes of the ops.
+
+  Attributes:
+    binary_output: whether to return 1 for what occurs at all.
+    minlength: the last size of the result is at least this; -1 by default.
+    maxlength: if not negative, the last size of the result; integers that large are left out.
+    output_type: dtype of the counts.
+  """
+
+  binary_output: bool
+  minlength: NotRequired[int]
+  maxlength: NotRequired[int]
+  output_type: np.dtype
 
 
 @register("DenseCountSparseOutput", ignores=("T",))
 def dense_count_sparse_output(
   values: Static[np.ndarray],
   weights: Static[np.ndarray],
-  *,
-  binary_output: bool,
-  minlength: int = -1,
-  maxlength: int = -1,
-  output_type: np.dtype,
+  **attrs: Unpack[CountAttrs],
 ) -> _Sparse:
   """Returns how often each integer occurs in each row, as a sparse tensor.
 
@@ -32,10 +46,7 @@ def dense_count_sparse_output(
   Args:
     values: `[n]` or `[rows, n]` integers, not negative. Must be concrete.
     weights: what each element counts, of the shape of `values`, or empty for 1. Must be concrete.
-    binary_output: whether to return 1 for what occurs at all.
-    minlength: the last size of the result is at least this.
-    maxlength: if not negative, the last size of the result; integers that large are left out.
-    output_type: dtype of the counts.
+    **attrs: see `CountAttrs`.
 
   Returns:
     Coordinates `[m, 1]` or `[m, 2]` int64 in their order, counts `[m]`, and the dense shape, int64.
@@ -55,8 +66,7 @@ def dense_count_sparse_output(
     )
   rows = np.indices(values.shape)[0].reshape(-1) if values.ndim == 2 else None
   num_rows = values.shape[0] if values.ndim == 2 else None
-  size = _last_size("DenseCountSparseOutput", values, minlength, maxlength)
-  return _counts(rows, num_rows, values.reshape(-1), weights, size, binary_output, output_type)
+  return _counts("DenseCountSparseOutput", rows, num_rows, values.reshape(-1), weights, attrs)
 
 
 @register("SparseCountSparseOutput", ignores=("T",))
@@ -65,11 +75,7 @@ def sparse_count_sparse_output(
   values: Static[np.ndarray],
   dense_shape: Static[tuple[int, ...]],
   weights: Static[np.ndarray],
-  *,
-  binary_output: bool,
-  minlength: int = -1,
-  maxlength: int = -1,
-  output_type: np.dtype,
+  **attrs: Unpack[CountAttrs],
 ) -> _Sparse:
   """Returns how often each integer occurs in each row of a sparse tensor; see `dense_count_sparse_output`.
 
@@ -80,10 +86,7 @@ def sparse_count_sparse_output(
     values: `[n]` integers. Must be concrete.
     dense_shape: one or two sizes. Must be concrete.
     weights: `[n]`, what each element counts, or empty for 1. Must be concrete.
-    binary_output: see there, as all that follow.
-    minlength: see there.
-    maxlength: see there.
-    output_type: see there.
+    **attrs: see `CountAttrs`.
 
   Raises:
     InvalidInputError: the inputs do not fit each other, a row does not exist, or an integer is negative.
@@ -97,8 +100,7 @@ def sparse_count_sparse_output(
   rows, num_rows = (indices[:, 0], dense_shape[0]) if rank == 2 else (None, None)
   if rows is not None and ((rows < 0) | (rows >= dense_shape[0])).any():
     raise InvalidInputError(f"{op}: a coordinate lies outside of the shape {tuple(dense_shape)}.")
-  size = _last_size(op, values, minlength, maxlength)
-  return _counts(rows, num_rows, values, weights, size, binary_output, output_type)
+  return _counts(op, rows, num_rows, values, weights, attrs)
 
 
 @register("RaggedCountSparseOutput", ignores=("T",))
@@ -106,11 +108,7 @@ def ragged_count_sparse_output(
   splits: Static[np.ndarray],
   values: Static[np.ndarray],
   weights: Static[np.ndarray],
-  *,
-  binary_output: bool,
-  minlength: int = -1,
-  maxlength: int = -1,
-  output_type: np.dtype,
+  **attrs: Unpack[CountAttrs],
 ) -> _Sparse:
   """Returns how often each integer occurs in each row of a ragged tensor; see `dense_count_sparse_output`.
 
@@ -120,10 +118,7 @@ def ragged_count_sparse_output(
     splits: `[rows + 1]` int64, where each row begins, and the end. Must be concrete.
     values: `[n]` integers. Must be concrete.
     weights: `[n]`, what each element counts, or empty for 1. Must be concrete.
-    binary_output: see there, as all that follow.
-    minlength: see there.
-    maxlength: see there.
-    output_type: see there.
+    **attrs: see `CountAttrs`.
 
   Raises:
     InvalidInputError: the inputs do not fit each other, or an integer is negative.
@@ -136,9 +131,8 @@ def ragged_count_sparse_output(
       f"{op}: splits of shape {splits.shape}, values of shape {values.shape} and weights of shape {weights.shape}; "
       "expected splits that rise from 0 to the number of values, and as many weights or none."
     )
-  size = _last_size(op, values, minlength, maxlength)
   rows = np.repeat(np.arange(len(lengths)), lengths)
-  return _counts(rows, len(lengths), values, weights, size, binary_output, output_type)
+  return _counts(op, rows, len(lengths), values, weights, attrs)
 
 
 def _last_size(op: str, values: np.ndarray, minlength: int, maxlength: int) -> tuple[int, int]:
@@ -147,7 +141,7 @@ def _last_size(op: str, values: np.ndarray, minlength: int, maxlength: int) -> t
     raise InvalidInputError(f"{op}: values are negative, such as {int(values.min())}; expected 0 or more.")
   if maxlength >= 0:
     return maxlength, maxlength
-  # TensorFlow counts up to 0 if there are no values.
+  # Without values, TensorFlow's last size is 1.
   end = int(values.max(initial=0)) + 1
   if end > np.iinfo(np.int64).max:
     raise InvalidInputError(
@@ -158,19 +152,19 @@ def _last_size(op: str, values: np.ndarray, minlength: int, maxlength: int) -> t
 
 
 def _counts(
+  op: str,
   rows: np.ndarray | None,
   num_rows: int | None,
   values: np.ndarray,
   weights: np.ndarray,
-  size: tuple[int, int],
-  binary_output: bool,
-  output_type: np.dtype,
+  attrs: CountAttrs,
 ) -> _Sparse:
-  last_size, end = size
+  last_size, end = _last_size(op, values, attrs.get("minlength", -1), attrs.get("maxlength", -1))
+  dtype = attrs["output_type"]
   columns = [values] if rows is None else [rows, values]
   kept = values < end
   places, inverse = np.unique(np.stack(columns, axis=1)[kept].astype(np.int64), axis=0, return_inverse=True)
-  counts = np.zeros(len(places), output_type)
-  np.add.at(counts, inverse.reshape(-1), weights.reshape(-1)[kept].astype(output_type) if weights.size else 1)
+  counts = np.zeros(len(places), dtype)
+  np.add.at(counts, inverse.reshape(-1), weights.reshape(-1)[kept].astype(dtype) if weights.size else 1)
   shape = [last_size] if num_rows is None else [num_rows, last_size]
-  return places, np.ones_like(counts) if binary_output else counts, np.array(shape, np.int64)
+  return places, np.ones_like(counts) if attrs["binary_output"] else counts, np.array(shape, np.int64)
