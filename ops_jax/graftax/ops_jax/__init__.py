@@ -52,7 +52,7 @@ from graftax.ops_jax._core.registry import (
   register,
   supported_ops,
 )
-from graftax.ops_jax._core.result_sizes import argument_bytes, check_results
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, argument_bytes, check_results
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
 from graftax.ops_jax._core.values import (
@@ -77,6 +77,7 @@ __version__ = "0.1.0"
 
 __all__ = [
   "KNOWN_SIZE_LIMIT",
+  "NO_BUDGET",
   "Array",
   "BoundedArray",
   "BoundedCall",

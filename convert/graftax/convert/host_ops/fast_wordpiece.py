@@ -18,9 +18,9 @@ import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.unicode import code_points
-from graftax.convert.host_ops.values import NO_BUDGET, TextMeter, string_array
+from graftax.convert.host_ops.values import TextMeter, string_array
 from graftax.graphdef_ir import Budget, optional_library
-from graftax.ops_jax import InvalidInputError
+from graftax.ops_jax import NO_BUDGET, InvalidInputError
 
 __all__ = ["fast_wordpiece_tokenize_with_offsets"]
 

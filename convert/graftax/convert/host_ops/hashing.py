@@ -8,9 +8,9 @@ import numpy as np
 
 from graftax.convert.host_ops.fingerprints import fingerprint64, fingerprint_cat64, murmur_hash64, sip_hash64
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import NO_BUDGET, scalar_string, string_array
+from graftax.convert.host_ops.values import scalar_string, string_array
 from graftax.graphdef_ir import Budget
-from graftax.ops_jax import InvalidInputError
+from graftax.ops_jax import NO_BUDGET, InvalidInputError
 
 __all__ = [
   "fingerprint",

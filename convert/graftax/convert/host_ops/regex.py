@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import NO_BUDGET, map_strings, scalar_string, string_array
+from graftax.convert.host_ops.values import map_strings, scalar_string, string_array
 from graftax.graphdef_ir import Budget, optional_library
-from graftax.ops_jax import InvalidInputError
+from graftax.ops_jax import NO_BUDGET, InvalidInputError
 
 __all__ = [
   "regex_full_match",

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import NO_BUDGET, string_array
+from graftax.convert.host_ops.values import string_array
 from graftax.convert.host_ops.wire_format import fields
 from graftax.convert.program import SentencePieceModel
 from graftax.graphdef_ir import Budget, LibraryNotFoundError, optional_library
-from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
+from graftax.ops_jax import NO_BUDGET, InvalidInputError, UnsupportedAttrError
 
 __all__ = [
   "sentencepiece_detokenize_op",

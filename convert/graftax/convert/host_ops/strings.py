@@ -10,9 +10,9 @@ import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.unicode import decode_replacing
-from graftax.convert.host_ops.values import NO_BUDGET, as_strings, map_strings, num_bytes, scalar_string, string_array
+from graftax.convert.host_ops.values import as_strings, map_strings, num_bytes, scalar_string, string_array
 from graftax.graphdef_ir import Budget
-from graftax.ops_jax import InvalidInputError, lowering
+from graftax.ops_jax import NO_BUDGET, InvalidInputError, lowering
 
 __all__ = [
   "add",

@@ -9,19 +9,8 @@ from jax.typing import ArrayLike, DTypeLike
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
 
-__all__ = ["NO_BUDGET", "TextMeter", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
+__all__ = ["TextMeter", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
 
-
-class _EachCall(Budget):
-  """The default limits for calls outside of programs, each by itself: nothing adds up."""
-
-  __slots__ = ()
-
-  def spend_text_bytes(self, num_bytes: int, where: str) -> None:
-    self.check_text(num_bytes, where)
-
-
-NO_BUDGET = _EachCall()
 
 # Counting each piece of a text in the budget takes longer than finding it.
 _COUNTED_TOGETHER_BYTES = 1 << 14

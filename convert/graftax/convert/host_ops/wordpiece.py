@@ -9,8 +9,9 @@ import numpy as np
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.tables import Table, longest_key, table_values
 from graftax.convert.host_ops.unicode import character_ends
-from graftax.convert.host_ops.values import NO_BUDGET, TextMeter, string_array
+from graftax.convert.host_ops.values import TextMeter, string_array
 from graftax.graphdef_ir import Budget
+from graftax.ops_jax import NO_BUDGET
 
 __all__ = ["wordpiece_tokenize_with_offsets"]
 

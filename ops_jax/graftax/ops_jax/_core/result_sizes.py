@@ -38,8 +38,20 @@ __all__ = [
   "growth_of",
 ]
 
-# For calls of lowerings as functions. It counts nothing of what lowerings ask it, which are single arrays.
-NO_BUDGET = Budget()
+
+class _EachCall(Budget):
+  """The default limits for calls of lowerings as functions, each by itself: nothing adds up."""
+
+  __slots__ = ()
+
+  def spend_text_bytes(self, num_bytes: int, where: str) -> None:
+    self.check_text(num_bytes, where)
+
+  def spend_steps(self, num_steps: int, where: str) -> None:
+    Budget().spend_steps(num_steps, where)
+
+
+NO_BUDGET = _EachCall()
 
 # Sizes, and lists of positions that lowerings compute from them in NumPy, are 64-bit integers.
 _ITEMSIZE_BYTES = 8

@@ -64,9 +64,7 @@ def edit_distance(
     row: (first.get(row, hypothesis_values[:0]), second.get(row, truth_values[:0]))
     for row in first.keys() | second.keys()
   }
-  # `NO_BUDGET` would count the steps of all calls together.
-  limited = Budget() if budget is NO_BUDGET else budget
-  limited.spend_steps(sum(_num_steps(*pair) for pair in pairs.values()), "EditDistance, with rows this long,")
+  budget.spend_steps(sum(_num_steps(*pair) for pair in pairs.values()), "EditDistance, with rows this long,")
   result = np.zeros(math.prod(shape), np.float32)
   for row, (before, after) in pairs.items():
     distance = _distance(before, after)
