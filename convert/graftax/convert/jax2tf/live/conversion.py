@@ -132,8 +132,8 @@ def _with_int64(tf: TensorFlow, results: PyTree, structure: Any) -> PyTree:
 
 @functools.lru_cache(_MAX_CALLS)
 def _has_pairs(structure: Any) -> bool:
-  leaves = structure.unflatten(range(structure.num_leaves))
-  return any(isinstance(x, Int64Pair) for x in jax.tree.leaves(leaves, is_leaf=lambda x: isinstance(x, Int64Pair)))
+  node = structure.node_data()
+  return node is not None and (node[0] is Int64Pair or any(map(_has_pairs, structure.children())))
 
 
 class _Conversions:
