@@ -11,7 +11,7 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import is_small
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known, is_string
+from graftax.ops_jax._core.values import Array, Static, is_known
 
 __all__ = ["mirror_pad", "mirror_pad_grad", "pad", "pad_v2"]
 
@@ -20,9 +20,7 @@ _MIRROR_MODES: dict[str, Any] = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}
 
 @register("Pad", ignores=("T", "Tpaddings"), symbolic=True, data_inputs=("input",))
 def pad(input: Array, paddings: Static[np.ndarray]) -> Array:
-  """Pads `input` with `paddings[i] = (before, after)` zeros or empty strings around dimension `i`; see `pad_v2`."""
-  if is_string(input):
-    return pad_v2(input, paddings, np.array(b"", object))
+  """Pads `input` with `paddings[i] = (before, after)` zeros around dimension `i`; see `pad_v2`."""
   return pad_v2(input, paddings, np.zeros((), input.dtype if input.dtype != object else np.int32))
 
 
@@ -46,8 +44,7 @@ def pad_v2(input: Array, paddings: Static[np.ndarray], constant_values: Array) -
   if is_known(input) and is_known(constant_values):
     shape = [low + dim + high for (low, high), dim in zip(pairs, input.shape, strict=True)]
     if input.dtype == object or is_small(shape):
-      # An array, because NumPy drops zeros at the end of bytes.
-      return np.pad(input, pairs, constant_values=np.asarray(constant_values).reshape(()))
+      return np.pad(input, pairs, constant_values=np.asarray(constant_values).item())
   value = jnp.asarray(constant_values).reshape(()).astype(input.dtype)
   return lax.pad(jnp.asarray(input), value, [(low, high, 0) for low, high in pairs])
 
