@@ -225,7 +225,7 @@ def test_conditionals_on_constants_that_grappler_has_folded_equal_tensorflow(sig
 
 
 def _folded(graph, result):
-  """Returns a graph as Grappler's folding of constants leaves it: each Switch has a constant of its own."""
+  """Returns a graph after Grappler has folded constants: each Switch has its own copy of its predicate."""
   with tf.Graph().as_default() as imported:
     tf1.import_graph_def(tf1.GraphDef.FromString(graph), name="")
     meta_graph = tf1.train.export_meta_graph(graph=imported)
