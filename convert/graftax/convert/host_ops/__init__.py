@@ -9,7 +9,6 @@
 - `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed, Fingerprint.
 - `images`: Encoded images, with Pillow: DecodeJpeg, DecodeAndCropJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
 - `normalization`: Normalized text: CaseFoldUTF8, NormalizeUTF8.
-- `rearranging`: Runs JAX's lowerings of ops that only move, repeat and compare elements on strings.
 - `records`: Numbers and fields in strings: DecodeCSV, DecodePaddedRaw, ParseTensor, SerializeTensor.
 - `regex`: Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch.
 - `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.

@@ -11,8 +11,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from graftax.convert.host_ops.rearranging import on_numbers, rearranges
-from graftax.graphdef_ir import DType, GraftaxError, Node, OpSignature
+from graftax.graphdef_ir import DType, GraftaxError, Node, OpSignature, traits_of
 from graftax.ops_jax import Lowering, RegistrationError, lowering, read_lowering
 
 __all__ = ["handles_strings", "host_lowering", "host_op", "host_op_modules"]
@@ -34,6 +33,9 @@ class _HostOp:
   ignores: tuple[str, ...]
   always: bool
 
+
+# JAX lowerings that compute on strings in NumPy.
+_ON_STRINGS = frozenset({"ScatterNd"})
 
 _HOST_OPS: dict[str, _HostOp] = {}
 
@@ -68,9 +70,9 @@ def host_lowering(node: Node, signature: OpSignature | None) -> Lowering | None:
   has_strings = handles_strings(node, signature)
   if found is not None and (found.always or in_jax is None or has_strings):
     return read_lowering(found.function, ignores=found.ignores)
-  if has_strings and in_jax is not None and signature is not None:
-    return on_numbers(in_jax, node, signature) if rearranges(node.op) else None
-  return None if has_strings else in_jax
+  if has_strings and (in_jax is None or not _accepts_strings(in_jax, node, signature)):
+    return None
+  return in_jax
 
 
 def host_op_modules() -> dict[str, str]:
@@ -97,6 +99,21 @@ def handles_strings(node: Node, signature: OpSignature | None) -> bool:
   except GraftaxError:
     return False
   return _names_strings(types)
+
+
+def _accepts_strings(in_jax: Lowering, node: Node, signature: OpSignature | None) -> bool:
+  """Returns whether a JAX lowering runs on the strings of a node, or on numbers in their place."""
+  if node.op in _ON_STRINGS or traits_of(node.op).reads_shapes:
+    return True
+  if signature is None:
+    return False
+  attributes = signature.with_defaults(node.attrs)
+  strings = {
+    parameter.name
+    for parameter, arg in zip(in_jax.inputs, signature.inputs, strict=True)
+    if arg.type_attr is not None and attributes.get(arg.type_attr) is DType.STRING
+  }
+  return bool(strings) and strings <= in_jax.data_inputs | in_jax.compared_inputs
 
 
 def _names_strings(value: object) -> bool:

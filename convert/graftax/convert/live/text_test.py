@@ -43,6 +43,14 @@ _PROGRAMS = {
   "a loop that changes labels": lambda x, names: tf.while_loop(
     lambda i, _: i < 3, lambda i, s: (i + 1, tf.where(x > tf.cast(i, tf.float32) / 4, "high", s)), [0, names]
   )[1],
+  "labels without two": lambda x, names: tf.raw_ops.ListDiff(x=tf.gather(names, tf.argsort(x)), y=names[:2])[0],
+  "labels that occur": lambda x, names: tf.unique(tf.gather(names, tf.cast(x * 4, tf.int32)))[0],
+  "labels in order of coordinates": lambda x, names: (
+    tf.sparse.reorder(tf.SparseTensor(tf.cast(tf.argsort(x)[:, None], tf.int64), names, [8])).values
+  ),
+  "edits between labels": lambda x, names: tf.edit_distance(
+    tf.sparse.from_dense(names[None]), tf.sparse.from_dense(tf.gather(names, tf.argsort(x))[None])
+  ),
   "a comparison of labels": lambda x, names: tf.gather(names, tf.argsort(x)) == names,
 }
 

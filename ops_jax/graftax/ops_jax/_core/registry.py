@@ -65,6 +65,7 @@ class Lowering:
     needs_budget: the same for a keyword argument `budget`.
     symbolic: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
     data_inputs: names of the inputs whose elements it only rearranges, whatever their values.
+    compared_inputs: names of the inputs whose elements it only rearranges and compares.
     known_inputs: names of the inputs that it reads in NumPy if they are known.
     static_inputs: positions of the inputs that must be known.
   """
@@ -78,6 +79,7 @@ class Lowering:
   needs_budget: bool = False
   symbolic: bool = False
   data_inputs: frozenset[str] = frozenset()
+  compared_inputs: frozenset[str] = frozenset()
   known_inputs: frozenset[str] = frozenset()
   static_inputs: frozenset[int] = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -106,9 +108,10 @@ class BoundedRule:
 class _Registration:
   function: Callable[..., Any]
   ignores: frozenset[str]
-  symbolic: bool
-  data_inputs: frozenset[str]
-  known_inputs: frozenset[str]
+  symbolic: bool = False
+  data_inputs: frozenset[str] = frozenset()
+  compared_inputs: frozenset[str] = frozenset()
+  known_inputs: frozenset[str] = frozenset()
 
 
 # The packages that contain lowerings; each lists its modules in LOWERINGS.
@@ -144,6 +147,7 @@ def register(
   override: bool = False,
   int64_pairs: Literal["refuse", "accept", "only"] = "refuse",
   data_inputs: Iterable[str] = (),
+  compared_inputs: Iterable[str] = (),
   known_inputs: Iterable[str] = (),
   symbolic: bool = False,
   bounded: BoundedRule | Literal["elementwise"] | None = None,
@@ -160,7 +164,10 @@ def register(
       shapes alone. "accept": the function handles pairs like any other input. "only": the function is used in addition
       to the op's ordinary lowering, for nodes that receive pairs.
     data_inputs: names of the inputs whose elements the function only rearranges; all other inputs are positions and
-      shapes. If these inputs are pairs, the function runs twice, on the low and on the high halves.
+      shapes. If these inputs are pairs, the function runs twice, on the low and on the high halves. If they
+      are strings, it runs on numbers in their place; 0 is the empty string.
+    compared_inputs: names of the inputs whose elements the function rearranges or compares for equality. If they are
+      strings, it runs on numbers in their place; those of equal strings are equal.
     known_inputs: names of the inputs that the function reads in NumPy if they are known, so that 64-bit integers beyond
       32 bits are exact, as in `x[0:2**63 - 1]`.
     symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors with
@@ -198,7 +205,12 @@ def register(
       # Made by a factory; a printed kernel shows the name.
       function.__name__ = function.__qualname__ = op_names[0]
     registration = _Registration(
-      function, frozenset(ignores), symbolic, frozenset(data_inputs), frozenset(known_inputs)
+      function,
+      frozenset(ignores),
+      symbolic,
+      frozenset(data_inputs),
+      frozenset(compared_inputs),
+      frozenset(known_inputs),
     )
     if not _is_builtin(function.__module__):
       # Load the built-in lowerings of these ops first, so that they cannot replace a user's override. A built-in module
@@ -259,7 +271,7 @@ def read_lowering(function: Callable[..., Any], *, ignores: Iterable[str] = ()) 
     >>> read_lowering(scale, ignores=("T",)).attrs
     {'factor': <class 'float'>}
   """
-  return _read_signature(_Registration(function, frozenset(ignores), False, frozenset(), frozenset()))
+  return _read_signature(_Registration(function, frozenset(ignores)))
 
 
 def registered_bounded_rules() -> Mapping[str, BoundedRule | Literal["elementwise"]]:
@@ -350,7 +362,12 @@ def _read_signature(registration: _Registration) -> Lowering:
       inputs.append(InputParameter(name, _static_type(hint), UNCONVERTED_MARKER in marks, SIZE_MARKER in marks))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
-  for what, names in (("data_inputs", registration.data_inputs), ("known_inputs", registration.known_inputs)):
+  declared = {
+    "data_inputs": registration.data_inputs,
+    "compared_inputs": registration.compared_inputs,
+    "known_inputs": registration.known_inputs,
+  }
+  for what, names in declared.items():
     unknown = names - {parameter.name for parameter in inputs}
     if unknown:
       raise RegistrationError(
@@ -366,6 +383,7 @@ def _read_signature(registration: _Registration) -> Lowering:
     needs_budget=needs_budget,
     symbolic=registration.symbolic or needs_context,
     data_inputs=registration.data_inputs,
+    compared_inputs=registration.compared_inputs,
     known_inputs=registration.known_inputs,
   )
 

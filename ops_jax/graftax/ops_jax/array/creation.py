@@ -12,7 +12,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, as_known, canonical_dtype, is_small, to_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
-from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, is_known, is_symbolic
+from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, is_known
 from graftax.ops_jax.variants.arithmetic import zeros_of_variant
 from graftax.ops_jax.variants.structures import is_variant
 
@@ -60,25 +60,23 @@ def empty(shape: StaticSizes, *, dtype: np.dtype) -> Array:
   return jnp.zeros(shape, canonical_dtype(dtype))
 
 
-@register("ZerosLike", ignores=("T",), symbolic=True)
+@register("ZerosLike", ignores=("T",), symbolic=True, compared_inputs=("x",))
 def zeros_like(x: Array) -> Array:
   """Returns zeros (false, empty strings) like `x`; of a tensor list or an optional, the same with zeros inside."""
   if is_variant(x):
     return zeros_of_variant(x)
-  return _full_like(x, 0, b"")
+  return _full_like(x, 0)
 
 
 @register("OnesLike", ignores=("T",), symbolic=True)
 def ones_like(x: Array) -> Array:
   """Returns ones (true) of the shape and dtype of `x`."""
-  return _full_like(x, 1, b"")
+  return _full_like(x, 1)
 
 
-def _full_like(x: Array, fill_value: int, string: bytes) -> Array:
-  if x.dtype == object:
-    if is_symbolic(x):
-      return np.full(x.shape, fill_value, np.int32)
-    return np.full(x.shape, string, object)
+def _full_like(x: Array, fill_value: int) -> Array:
+  if x.dtype == object:  # symbolic sizes
+    return np.full(x.shape, fill_value, np.int32)
   if is_known(x) and is_small(x.shape):
     return np.full(x.shape, fill_value, x.dtype)
   return jnp.full_like(x, fill_value)

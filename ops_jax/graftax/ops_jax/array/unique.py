@@ -10,7 +10,7 @@ from graftax.ops_jax._core.values import Static
 __all__ = ["list_diff", "unique", "unique_v2", "unique_with_counts", "unique_with_counts_v2"]
 
 
-@register("Unique", ignores=("T",))
+@register("Unique", ignores=("T",), compared_inputs=("x",))
 def unique(x: Static[np.ndarray], *, out_idx: np.dtype = INT32) -> tuple[np.ndarray, np.ndarray]:
   """Returns distinct elements in order of first occurrence, and the position of each input element among them.
 
@@ -29,7 +29,7 @@ def unique(x: Static[np.ndarray], *, out_idx: np.dtype = INT32) -> tuple[np.ndar
   return _unique(x, None, out_idx)[:2]
 
 
-@register("UniqueWithCounts", ignores=("T",))
+@register("UniqueWithCounts", ignores=("T",), compared_inputs=("x",))
 def unique_with_counts(
   x: Static[np.ndarray], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -50,7 +50,7 @@ def unique_with_counts(
   return _unique(x, None, out_idx)
 
 
-@register("UniqueV2", ignores=("T", "Taxis"))
+@register("UniqueV2", ignores=("T", "Taxis"), compared_inputs=("x",))
 def unique_v2(
   x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +72,7 @@ def unique_v2(
   return _unique(x, axis, out_idx)[:2]
 
 
-@register("UniqueWithCountsV2", ignores=("T", "Taxis"))
+@register("UniqueWithCountsV2", ignores=("T", "Taxis"), compared_inputs=("x",))
 def unique_with_counts_v2(
   x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ def unique_with_counts_v2(
   return _unique(x, axis, out_idx)
 
 
-@register("ListDiff", ignores=("T",))
+@register("ListDiff", ignores=("T",), compared_inputs=("x", "y"))
 def list_diff(
   x: Static[np.ndarray], y: Static[np.ndarray], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray]:

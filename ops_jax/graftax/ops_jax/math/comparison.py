@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-@register("Equal", ignores=("T",), symbolic=True)
+@register("Equal", ignores=("T",), symbolic=True, compared_inputs=("x", "y"))
 def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array | np.bool_:
   """Returns `x == y` elementwise.
 
@@ -56,7 +56,7 @@ def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array
   return keep_known(_np_equal, jnp.equal, x, y)
 
 
-@register("NotEqual", ignores=("T",), symbolic=True)
+@register("NotEqual", ignores=("T",), symbolic=True, compared_inputs=("x", "y"))
 def not_equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array:
   """Returns `x != y` elementwise; see `equal`."""
   if not _compatible(x, y):

@@ -18,7 +18,7 @@ __all__ = ["edit_distance"]
 _ELEMENTS_PER_STEP = 2000
 
 
-@register("EditDistance", ignores=("T",))
+@register("EditDistance", ignores=("T",), compared_inputs=("hypothesis_values", "truth_values"))
 def edit_distance(
   hypothesis_indices: Static[np.ndarray],
   hypothesis_values: Static[np.ndarray],
@@ -36,7 +36,7 @@ def edit_distance(
 
   Args:
     hypothesis_indices: `[n, r]` int64, coordinates of the first sparse tensor, in their order. Must be concrete.
-    hypothesis_values: `[n]` of any dtype; on the host also strings. Must be concrete.
+    hypothesis_values: `[n]` of any dtype. Must be concrete.
     hypothesis_shape: `r` sizes; the last one is that of the rows, and does not matter.
     truth_indices: likewise, of the second sparse tensor.
     truth_values: likewise.

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.values import Array, Static, Value, namespace
 __all__ = ["sparse_fill_empty_rows", "sparse_fill_empty_rows_grad", "sparse_slice", "sparse_split"]
 
 
-@register("SparseFillEmptyRows", ignores=("T",))
+@register("SparseFillEmptyRows", ignores=("T",), compared_inputs=("values", "default_value"))
 def sparse_fill_empty_rows(
   indices: Static[np.ndarray],
   values: Array,
@@ -77,7 +77,7 @@ def sparse_fill_empty_rows_grad(reverse_index_map: Array, grad_values: Array) ->
   return grad_values[jnp.asarray(reverse_index_map)], of_default
 
 
-@register("SparseSlice", ignores=("T",))
+@register("SparseSlice", ignores=("T",), compared_inputs=("values",))
 def sparse_slice(
   indices: Static[np.ndarray],
   values: Array,
@@ -108,7 +108,7 @@ def sparse_slice(
   return indices[inside] - first, values[np.flatnonzero(inside)], np.maximum(last - first, 0)
 
 
-@register("SparseSplit", ignores=("T",))
+@register("SparseSplit", ignores=("T",), compared_inputs=("values",))
 def sparse_split(
   split_dim: Static[int], indices: Static[np.ndarray], values: Array, shape: Static[tuple[int, ...]], *, num_split: int
 ) -> tuple[Value, ...]:

@@ -72,7 +72,7 @@ def _row(start: np.generic, delta: np.generic, length: int) -> np.ndarray:
   return np.add.accumulate(steps, dtype=start.dtype)
 
 
-@register("RaggedTensorToSparse", ignores=("T", "Tsplits", "RAGGED_RANK"))
+@register("RaggedTensorToSparse", ignores=("T", "Tsplits", "RAGGED_RANK"), compared_inputs=("rt_dense_values",))
 def ragged_tensor_to_sparse(
   rt_nested_splits: list[Array], rt_dense_values: Array, *, budget: Budget = NO_BUDGET
 ) -> tuple[Value, Value, Value]:
@@ -261,7 +261,11 @@ def _num_children(splits: Array, tensor: Array, kind: str) -> int:
   return int(splits[-1])
 
 
-@register("RaggedGather", ignores=("Tvalues", "Tindices", "Tsplits", "PARAMS_RAGGED_RANK", "OUTPUT_RAGGED_RANK"))
+@register(
+  "RaggedGather",
+  ignores=("Tvalues", "Tindices", "Tsplits", "PARAMS_RAGGED_RANK", "OUTPUT_RAGGED_RANK"),
+  compared_inputs=("params_dense_values",),
+)
 def ragged_gather(
   params_nested_splits: list[Array],
   params_dense_values: Array,

@@ -263,7 +263,7 @@ def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> 
   return kept, [shape[a] for a in kept], result
 
 
-@register("SparseReorder", ignores=("T",), known_inputs=("input_indices",))
+@register("SparseReorder", ignores=("T",), compared_inputs=("input_values",), known_inputs=("input_indices",))
 def sparse_reorder(
   input_indices: Array, input_values: Array, input_shape: Static[tuple[int, ...]]
 ) -> tuple[Array, Array]:
@@ -358,7 +358,7 @@ def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[i
   return weights / jax.ops.segment_sum(weights, rows, values.size)[rows]
 
 
-@register("SparseConcat", ignores=("T", "N"), known_inputs=("indices",))
+@register("SparseConcat", ignores=("T", "N"), compared_inputs=("values",), known_inputs=("indices",))
 def sparse_concat(
   indices: list[Array], values: list[Array], shapes: Static[np.ndarray], *, concat_dim: int
 ) -> tuple[Value, Value, Value]:
