@@ -9,12 +9,14 @@
 - `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed, Fingerprint.
 - `images`: Encoded images, with Pillow: DecodeJpeg, DecodeAndCropJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
 - `normalization`: Normalized text: CaseFoldUTF8, NormalizeUTF8.
+- `numeric_text`: Numbers as text and back: AsString, StringToNumber.
 - `records`: Numbers and fields in strings: DecodeCSV, DecodePaddedRaw, ParseTensor, SerializeTensor.
 - `regex`: Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch.
 - `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.
 - `scripts`: The script of code points: UnicodeScript.
 - `sentencepiece`: Pieces of text by a SentencePiece model: SentencepieceTokenizeOp and others.
-- `strings`: Strings by bytes: StringLower, StringSplit, StringJoin, Add, AsString, StringToNumber, n-grams, base64.
+- `string_ngrams`: N-grams of strings: StringNGrams, NgramsStringJoin of TensorFlow Text.
+- `strings`: Strings by bytes: StringLower, Substr, StringSplit, StringJoin, Add, StringFormat, base64.
 - `tables`: Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport.
 - `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
 - `tokens`: Splits text at whitespace, between scripts and into bytes: ops of TensorFlow Text that need no vocabulary.
@@ -36,10 +38,12 @@ HOST_OPS = (
   "hashing",
   "images",
   "normalization",
+  "numeric_text",
   "records",
   "regex",
   "scripts",
   "sentencepiece",
+  "string_ngrams",
   "strings",
   "tables",
   "tensor_lists",

@@ -11,6 +11,7 @@ from graftax.convert.host_ops.fast_wordpiece import fast_wordpiece_tokenize_with
 from graftax.convert.host_ops.files import decode_wav
 from graftax.convert.host_ops.images import decode_image
 from graftax.convert.host_ops.normalization import case_fold_utf8, normalize_utf8
+from graftax.convert.host_ops.numeric_text import string_to_number
 from graftax.convert.host_ops.regex import regex_split_with_offsets
 from graftax.convert.host_ops.sentencepiece import (
   sentencepiece_detokenize_op,
@@ -18,7 +19,6 @@ from graftax.convert.host_ops.sentencepiece import (
   sentencepiece_tokenize_op,
   sentencepiece_vocab_size_op,
 )
-from graftax.convert.host_ops.strings import string_to_number
 from graftax.convert.host_ops.tensor_lists import (
   TensorList,
   tensor_list_gather,

@@ -8,7 +8,7 @@ import numpy as np
 
 from graftax.convert.host_ops.fingerprints import fingerprint64, fingerprint_cat64, murmur_hash64, sip_hash64
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import scalar_string, string_array
+from graftax.convert.host_ops.values import ITEM_BYTES, scalar_string, string_array
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import NO_BUDGET, InvalidInputError
 
@@ -24,9 +24,8 @@ __all__ = [
 
 _MAX_INT64 = np.iinfo(np.int64).max
 
-# What a row of a sparse column takes in Python, what a combination of hashed features takes in NumPy, and what a string
-# takes besides its bytes.
-_ROW_BYTES, _CROSS_BYTES, _ITEM_BYTES = 128, 48, 8
+# What a row of a sparse column takes in Python, and a combination of hashed features in NumPy.
+_ROW_BYTES, _CROSS_BYTES = 128, 48
 
 
 @host_op("StringToHashBucketFast")
@@ -187,7 +186,7 @@ def _crossed_bytes(features: Sequence[Sequence[bytes]], separator: bytes) -> int
   """Returns the size of all combinations of the features of a row."""
   count = math.prod(map(len, features))
   own = sum(count // len(column) * sum(map(len, column)) for column in features) if count else 0
-  return own + count * (len(separator) * (len(features) - 1) + _ITEM_BYTES)
+  return own + count * (len(separator) * (len(features) - 1) + ITEM_BYTES)
 
 
 def _positions(rows: Sequence[Sequence[object] | np.ndarray]) -> tuple[np.ndarray]:

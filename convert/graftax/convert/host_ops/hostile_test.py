@@ -13,16 +13,10 @@ import pytest
 from graftax.convert.host_ops.examples import parse_example_v2
 from graftax.convert.host_ops.files import decode_compressed, decode_wav
 from graftax.convert.host_ops.images import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png
+from graftax.convert.host_ops.numeric_text import as_string
 from graftax.convert.host_ops.regex import static_regex_replace
-from graftax.convert.host_ops.strings import (
-  add,
-  as_string,
-  reduce_join,
-  string_format,
-  string_join,
-  string_n_grams,
-  unsorted_segment_join,
-)
+from graftax.convert.host_ops.string_ngrams import string_n_grams
+from graftax.convert.host_ops.strings import add, reduce_join, string_format, string_join, unsorted_segment_join
 from graftax.convert.host_ops.values import as_strings, string_array
 from graftax.graphdef_ir import Budget, DType, GraftaxError, LimitExceededError, Limits, PartialShape
 from graftax.ops_jax import InvalidInputError, UnsupportedAttrError

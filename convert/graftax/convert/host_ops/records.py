@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from graftax.convert.host_ops.numeric_text import string_to_number
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.strings import string_to_number
 from graftax.convert.host_ops.values import as_strings, scalar_string, string_array
 from graftax.graphdef_ir import DType, GraftaxError, Tensor, parse_message, schema
 from graftax.ops_jax import Context, InvalidInputError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graftax.convert.host_ops.strings import ngrams_string_join
+from graftax.convert.host_ops.string_ngrams import ngrams_string_join
 from graftax.convert.host_ops.values import string_array
 from graftax.graphdef_ir import Budget, LimitExceededError, Limits
 from graftax.ops_jax import InvalidInputError

@@ -1,52 +1,42 @@
-"""Strings by bytes: StringLower, StringSplit, StringJoin, Add, AsString, StringToNumber, n-grams, base64."""
+"""Strings by bytes: StringLower, Substr, StringSplit, StringJoin, Add, StringFormat, base64."""
 
 import base64
 import binascii
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.unicode import decode_replacing
-from graftax.convert.host_ops.values import as_strings, map_strings, num_bytes, scalar_string, string_array
+from graftax.convert.host_ops.values import (
+  ITEM_BYTES,
+  as_strings,
+  map_strings,
+  num_bytes,
+  scalar_string,
+  string_array,
+)
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import NO_BUDGET, InvalidInputError, lowering
 
 __all__ = [
   "add",
-  "as_string",
   "decode_base64",
   "encode_base64",
-  "ngrams_string_join",
   "reduce_join",
+  "string_format",
   "string_join",
   "string_length",
   "string_lower",
-  "string_n_grams",
   "string_split",
   "string_split_v2",
   "string_strip",
-  "string_to_number",
   "string_upper",
   "substr",
   "unsorted_segment_join",
 ]
-
-# What a string takes besides its bytes.
-_ITEM_BYTES = 8
-
-# Flags of C's printf.
-_FILLS = (b"", b" ", b"+", b"-", b"0", b"#")
-
-# Its groups are the digits with their point, and the sign and the digits of the exponent without leading zeros.
-_HEXADECIMAL = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP]([+-]?)0*([0-9]+))?")
-# Bits of hexadecimal floats that are kept to round to float32: more than 24 and less than the 53 of float64.
-_KEPT_BITS = 50
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
-_INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
 @host_op("StringLower")
@@ -203,7 +193,7 @@ def unsorted_segment_join(
     raise InvalidInputError(f"UnsortedSegmentJoin: segment_ids are out of range for {count} segments.")
   rest = math.prod(inputs.shape[rank:])
   budget.check_text(
-    num_bytes(inputs) + inputs.size * len(separator) + count * max(rest, 1) * _ITEM_BYTES, "UnsortedSegmentJoin"
+    num_bytes(inputs) + inputs.size * len(separator) + count * max(rest, 1) * ITEM_BYTES, "UnsortedSegmentJoin"
   )
   rows = inputs.reshape(segment_ids.size, rest)
   segments: list[list[int]] = [[] for _ in range(count)]
@@ -266,110 +256,6 @@ def _as_sparse(rows: Sequence[Sequence[bytes]]) -> tuple[np.ndarray, np.ndarray,
   return indices, values, np.array([len(rows), max(map(len, rows), default=0)], np.int64)
 
 
-@host_op("AsString", ignores=("T",))
-def as_string(
-  input_: np.ndarray,
-  *,
-  precision: int = -1,
-  scientific: bool = False,
-  shortest: bool = False,
-  width: int = -1,
-  fill: bytes = b"",
-  budget: Budget = NO_BUDGET,
-) -> np.ndarray:
-  """Returns numbers as text, formatted as C's `printf` does.
-
-  Raises:
-    InvalidInputError: `fill` is none of the characters that TensorFlow accepts, or the dtype has no such format.
-    LimitExceededError: the width or the precision is too large.
-  """
-  if input_.dtype == object:
-    return input_
-  _check_format(input_.dtype, precision, scientific, shortest, fill)
-  # A float64 has up to 309 digits before its point.
-  budget.check_text(input_.size * (max(width, 0) + max(precision, 0) + _ITEM_BYTES), "AsString")
-  # C has no signs for integers without sign.
-  flag = "" if input_.dtype.kind == "u" and fill in (b"+", b" ") else fill.decode()
-  size = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
-  kind = "d" if input_.dtype.kind in "iu" else "e" if scientific else "g" if shortest else "f"
-  template = f"%{flag}{size}{kind}"
-  # C does not pad these with zeros.
-  not_finite = f"%{flag.replace('0', '')}{size}{kind}"
-
-  def text(number: complex) -> str:
-    if isinstance(number, bool):
-      return "true" if number else "false"
-    if isinstance(number, complex):
-      return f"({text(number.real)},{text(number.imag)})"
-    return (template if np.isfinite(number) else not_finite) % number
-
-  # float16 and bfloat16 have no Python type of their own.
-  wide = input_.astype(np.float64) if input_.dtype.kind in "fV" else input_
-  return string_array((text(number).encode() for number in wide.reshape(-1).tolist()), input_.shape)
-
-
-def _check_format(dtype: np.dtype, precision: int, scientific: bool, shortest: bool, fill: bytes) -> None:
-  if fill not in _FILLS:
-    raise InvalidInputError(f"AsString: fill is {fill!r}; expected one of {', '.join(map(repr, _FILLS))}.")
-  if scientific and shortest:
-    raise InvalidInputError("AsString: both scientific and shortest are set; expected at most one.")
-  if dtype.kind in "biu" and (precision > -1 or scientific or shortest):
-    raise InvalidInputError(
-      f"AsString: precision={precision!r}, scientific={scientific!r}, shortest={shortest!r} of {dtype} numbers; only "
-      "floats and complex numbers have a format."
-    )
-
-
-@host_op("StringToNumber")
-def string_to_number(string_tensor: np.ndarray, *, out_type: np.dtype) -> np.ndarray:
-  """Returns the numbers that strings spell.
-
-  Raises:
-    InvalidInputError: a string is not a number of that type.
-  """
-  parse = _parse_float if out_type.kind == "f" else _parse_integer
-  return map_strings(lambda item: parse(item, out_type), string_tensor, out_type)
-
-
-def _parse_float(item: bytes, dtype: np.dtype) -> float:
-  text = item.strip().decode(errors="replace")
-  with np.errstate(over="ignore"):
-    if _DECIMAL.fullmatch(text) or _NOT_FINITE.fullmatch(text):
-      # Through the text, since rounding to float64 first can change the last bit of a float32.
-      return float(dtype.type(text))
-    if hexadecimal := _HEXADECIMAL.fullmatch(text):
-      return float(dtype.type(_parse_hexadecimal(hexadecimal, dtype)))
-  raise InvalidInputError(f"StringToNumber: {item!r} is not a number; expected text such as '1.5' for {dtype}.")
-
-
-def _parse_hexadecimal(match: re.Match[str], dtype: np.dtype) -> float:
-  """Returns a float64 that rounds to `dtype` as the number itself does."""
-  try:
-    value = float.fromhex(match[0])
-  except OverflowError:
-    return -math.inf if match[0].startswith("-") else math.inf
-  # Only now, because for 0 and what rounds to it the exponent may be of any size.
-  if dtype == np.float64 or value == 0:
-    return value
-  whole, _, fraction = match[1].partition(".")
-  digits = int(whole + fraction, 16)
-  exponent = int(f"{match[2]}{match[3]}" if match[3] else "0") - 4 * len(fraction)
-  num_dropped = max(digits.bit_length() - _KEPT_BITS, 0)
-  kept = digits >> num_dropped
-  # The last bit says whether there are others after it, so that what is more than a tie is not rounded as a tie.
-  kept |= kept << num_dropped != digits
-  return math.copysign(math.ldexp(kept, exponent + num_dropped), value)
-
-
-def _parse_integer(item: bytes, dtype: np.dtype) -> int:
-  text = item.strip()
-  value = int(text) if _INTEGER.fullmatch(text) else None
-  limits = np.iinfo(dtype)
-  if value is None or not limits.min <= value <= limits.max:
-    raise InvalidInputError(f"StringToNumber: {item!r} is not a number of {dtype}, {limits.min} to {limits.max}.")
-  return value
-
-
 @host_op("EncodeBase64")
 def encode_base64(input_: np.ndarray, *, pad: bool = False) -> np.ndarray:
   """Returns strings in the base64 alphabet for URLs, with padding only if asked for."""
@@ -396,124 +282,6 @@ def _decode_base64(item: bytes) -> bytes:
     return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
   except (binascii.Error, ValueError) as e:
     raise InvalidInputError(f"DecodeBase64: {item!r} is not base64 for URLs: {e}.") from e
-
-
-@host_op("StringNGrams", ignores=("Tsplits",))
-def string_n_grams(
-  data: np.ndarray,
-  data_splits: np.ndarray,
-  *,
-  separator: bytes,
-  ngram_widths: tuple[int, ...],
-  left_pad: bytes,
-  right_pad: bytes,
-  pad_width: int,
-  preserve_short_sequences: bool,
-  budget: Budget = NO_BUDGET,
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the n-grams of each row, all of the first width before those of the next, and their row splits."""
-  _check_grams(data, data_splits, separator, ngram_widths, max(len(left_pad), len(right_pad)), pad_width, budget)
-  rows: list[list[bytes]] = []
-  for start, stop in zip(data_splits[:-1].tolist(), data_splits[1:].tolist(), strict=True):
-    tokens = data[start:stop].tolist()
-    grams = [
-      gram
-      for width in ngram_widths
-      for gram in _grams(tokens, width, separator, left_pad, right_pad, _padding(width, pad_width))
-    ]
-    if not grams and preserve_short_sequences and tokens:
-      # One n-gram of the whole row, with as much padding as it would have.
-      padding = max(pad_width, 0)
-      grams = list(_grams(tokens, len(tokens) + 2 * padding, separator, left_pad, right_pad, padding))
-    rows.append(grams)
-  splits = np.cumsum([0, *map(len, rows)]).astype(data_splits.dtype)
-  return string_array(gram for row in rows for gram in row), splits
-
-
-def _check_grams(
-  data: np.ndarray,
-  splits: np.ndarray,
-  separator: bytes,
-  widths: tuple[int, ...],
-  pad_bytes: int,
-  pad_width: int,
-  budget: Budget,
-) -> None:
-  """Raises if row splits do not divide the data, a width is not positive, or the n-grams are too large."""
-  if splits.size == 0 or splits[0] != 0 or np.any(splits[1:] < splits[:-1]) or splits[-1] != data.size:
-    raise InvalidInputError(f"StringNGrams: data_splits do not divide {data.size} strings.")
-  if any(width < 1 for width in widths):
-    raise InvalidInputError(f"StringNGrams: ngram_widths are {widths!r}; expected numbers of at least 1.")
-  num_rows = splits.size - 1
-  total = 0
-  for width in widths:
-    padding = max(_padding(width, pad_width), 0)
-    total += width * (num_bytes(data) + num_rows * 2 * padding * (pad_bytes + _ITEM_BYTES) + data.size * len(separator))
-  budget.check_text(total, "StringNGrams")
-
-
-@host_op("TFText>NgramsStringJoin", ignores=("RAGGED_RANK", "Tsplits"))
-def ngrams_string_join(
-  input_values: np.ndarray,
-  input_row_splits: list[np.ndarray],
-  *,
-  width: int,
-  axis: int = -1,
-  string_separator: bytes = b"",
-  budget: Budget = NO_BUDGET,
-) -> tuple[np.ndarray, ...]:
-  """Returns the joined n-grams of each row without padding, then the row splits.
-
-  Without row splits, rows are those of the last axis.
-
-  Raises:
-    InvalidInputError: the axis is not -1, as in TensorFlow. Or the rows have no last axis, row splits do not divide
-      them, or the width is not positive: TensorFlow Text 2.21 ends the process, or returns a part.
-  """
-  if axis != -1:
-    raise InvalidInputError(f"NgramsStringJoin: axis={axis!r}; expected -1.")
-  if width < 1 or input_values.ndim == 0 or (input_row_splits and input_values.ndim > 1):
-    raise InvalidInputError(
-      f"NgramsStringJoin: width={width!r}, strings of shape {input_values.shape}, {len(input_row_splits)} row splits; "
-      "expected a width of at least 1, and with row splits strings of rank 1."
-    )
-  if not input_row_splits:
-    *outer, length = input_values.shape
-    # A size of 0 before the last axis leaves no row.
-    borders = np.arange(0, input_values.size + 1, length) if input_values.size else np.zeros(1, np.int64)
-    grams, _ = _joined_grams(input_values.reshape(-1), borders, width, string_separator, budget)
-    return (grams.reshape(*outer, max(length - width + 1, 0)),)
-  *outer_splits, inner = input_row_splits
-  grams, splits = _joined_grams(input_values, inner, width, string_separator, budget)
-  return (grams, *outer_splits, splits)
-
-
-def _joined_grams(
-  data: np.ndarray, splits: np.ndarray, width: int, separator: bytes, budget: Budget
-) -> tuple[np.ndarray, np.ndarray]:
-  return string_n_grams(
-    data,
-    splits,
-    separator=separator,
-    ngram_widths=(width,),
-    left_pad=b"",
-    right_pad=b"",
-    pad_width=0,
-    preserve_short_sequences=False,
-    budget=budget,
-  )
-
-
-def _padding(width: int, pad_width: int) -> int:
-  return min(width - 1 if pad_width < 0 else pad_width, width - 1)
-
-
-def _grams(
-  tokens: Sequence[bytes], width: int, separator: bytes, left: bytes, right: bytes, padding: int
-) -> Iterator[bytes]:
-  padded = [left] * padding + [*tokens] + [right] * padding
-  for start in range(len(padded) - width + 1):
-    yield separator.join(padded[start : start + width])
 
 
 def _longest_text(value: np.ndarray, summarize: int) -> int:

@@ -9,8 +9,10 @@ from jax.typing import ArrayLike, DTypeLike
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
 
-__all__ = ["TextMeter", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
+__all__ = ["ITEM_BYTES", "TextMeter", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
 
+# What a string takes besides its bytes.
+ITEM_BYTES = 8
 
 # Counting each piece of a text in the budget takes longer than finding it.
 _COUNTED_TOGETHER_BYTES = 1 << 14
