@@ -107,7 +107,8 @@ from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBound
 
 # Many programs need none of these, and some are slow to import.
 if TYPE_CHECKING:
-  from graftax.convert.host_split.host_calls import HostArray, HostParts
+  from graftax.convert.host_split.host_arrays import HostArray
+  from graftax.convert.host_split.host_calls import HostParts
   from graftax.convert.host_split.split import Split, split_program
   from graftax.convert.inference import FreezeReport, Frozen, freeze, jit_for_inference
   from graftax.convert.jax2tf.parameter_variables import variable_names
@@ -194,7 +195,8 @@ __all__ = [
 ]
 
 _IMPORTED_ON_USE = {
-  "host_split.host_calls": ("HostArray", "HostParts"),
+  "host_split.host_arrays": ("HostArray",),
+  "host_split.host_calls": ("HostParts",),
   "host_split.split": ("Split", "split_program"),
   "inference": ("FreezeReport", "Frozen", "freeze", "jit_for_inference"),
   "jax2tf.parameter_variables": ("variable_names",),

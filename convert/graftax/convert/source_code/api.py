@@ -12,7 +12,8 @@ from jax import export
 from jax.extend.core import InconclusiveDimensionOperation
 
 from graftax.convert.errors import InputError
-from graftax.convert.host_split.host_calls import HostParts, OpenSizes, examined_arrays, host_parts
+from graftax.convert.host_split.host_arrays import OpenSizes, examined_arrays
+from graftax.convert.host_split.host_calls import HostParts, host_parts
 from graftax.convert.host_split.split import Split
 from graftax.convert.pytrees import PyTree
 from graftax.convert.source_code.errors import SourceError

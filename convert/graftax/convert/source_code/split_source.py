@@ -13,7 +13,8 @@ from jax import export
 
 from graftax.convert.errors import InputError
 from graftax.convert.host_split.carriers import KnownArray
-from graftax.convert.host_split.host_calls import HostArray, HostParts, host_nodes
+from graftax.convert.host_split.host_arrays import HostArray
+from graftax.convert.host_split.host_calls import HostParts, host_nodes
 from graftax.convert.host_split.split import Split
 from graftax.convert.pytrees import Leaf
 from graftax.convert.source_code.errors import SourceError
