@@ -72,6 +72,12 @@ def _line_numbers(graph: grimp.ImportGraph, importer: str, imported: str) -> str
   return ", ".join(str(line) for line in sorted({d["line_number"] for d in details}))
 
 
+def _strings() -> list[str]:
+  """Returns a setting that lists strings."""
+  # import-linter replaces this attribute of a contract by the setting's value.
+  return fields.ListField(subfield=fields.StringField())  # type: ignore[return-value]
+
+
 class _ProblemsContract(Contract):
   """A contract that is kept if a list of problems is empty."""
 
@@ -92,11 +98,11 @@ class RoomsContract(_ProblemsContract):
 
   type_name = "rooms"
 
-  rooms = fields.ListField(subfield=fields.StringField())
+  rooms = _strings()
 
   def _problems(self, graph: grimp.ImportGraph) -> list[str]:
     problems = []
-    for package, levels in map(parse_rooms, self.rooms):  # type: ignore[arg-type]
+    for package, levels in map(parse_rooms, self.rooms):
       modules = {m for m in graph.modules if _package(m) == package and _room(m) and not _is_test(m)}
       unlisted = sorted({_room(m) for m in modules} - levels.keys())
       problems += [f"{package}: {room!r} is not in the list of rooms in pyproject.toml" for room in unlisted]
@@ -118,11 +124,11 @@ class ArrowsContract(_ProblemsContract):
 
   type_name = "arrows"
 
-  arrows = fields.ListField(subfield=fields.StringField())
-  test_arrows = fields.ListField(subfield=fields.StringField())
-  public_modules = fields.ListField(subfield=fields.StringField())
-  no_jax = fields.ListField(subfield=fields.StringField())
-  tensorflow_doors = fields.ListField(subfield=fields.StringField())
+  arrows = _strings()
+  test_arrows = _strings()
+  public_modules = _strings()
+  no_jax = _strings()
+  tensorflow_doors = _strings()
 
   def _problems(self, graph: grimp.ImportGraph) -> list[str]:
     problems = []
@@ -140,27 +146,27 @@ class ArrowsContract(_ProblemsContract):
     if _is_test(importer):
       return None
     library = imported.partition(".")[0]
-    if library in ("jax", "jaxlib") and _package(importer) in self.no_jax:  # type: ignore[operator]
+    if library in ("jax", "jaxlib") and _package(importer) in self.no_jax:
       return "this package runs without JAX"
-    if library == "tensorflow" and not any(fnmatchcase(importer, door) for door in self.tensorflow_doors):  # type: ignore[attr-defined]
-      return f"TensorFlow is imported in {', '.join(self.tensorflow_doors)} alone"  # type: ignore[arg-type]
+    if library == "tensorflow" and not any(fnmatchcase(importer, door) for door in self.tensorflow_doors):
+      return f"TensorFlow is imported in {', '.join(self.tensorflow_doors)} alone"
     return None
 
   def _sibling_problem(self, importer: str, imported: str) -> str | None:
     source, target = _package(importer), _package(imported)
     if source == target:
       return None
-    arrows = parse_arrows(self.arrows)  # type: ignore[arg-type]
+    arrows = parse_arrows(self.arrows)
     allowed = arrows[source]
     if _is_test(importer):
-      allowed |= frozenset(self.test_arrows)  # type: ignore[arg-type]
+      allowed |= frozenset(self.test_arrows)
     if target not in allowed:
       return f"{source} may import {', '.join(sorted(allowed)) or 'no sibling'}"
-    if imported not in self.public_modules and not self._is_public_name(imported):  # type: ignore[operator]
+    if imported not in self.public_modules and not self._is_public_name(imported):
       return f"it is private to graftax.{target}; public_modules in pyproject.toml lists what siblings may import"
     return None
 
   def _is_public_name(self, imported: str) -> bool:
     """Returns whether `imported` is in `__all__` of a public module; grimp reports it as a submodule."""
     parent, _, name = imported.rpartition(".")
-    return parent in self.public_modules and name in _listed(parent)  # type: ignore[operator]
+    return parent in self.public_modules and name in _listed(parent)

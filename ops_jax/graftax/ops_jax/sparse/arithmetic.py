@@ -204,7 +204,8 @@ def sparse_add_grad(
   Returns:
     `[na]` and `[nb]`; 0 if the sum has no such entry.
   """
-  return tuple(_matching(backprop_val_grad, sum_indices, wanted) for wanted in (a_indices, b_indices))  # type: ignore[return-value]
+  of_a = _matching(backprop_val_grad, sum_indices, a_indices)
+  return of_a, _matching(backprop_val_grad, sum_indices, b_indices)
 
 
 @register("SparseSliceGrad", ignores=("T",))

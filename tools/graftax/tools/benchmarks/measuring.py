@@ -106,13 +106,13 @@ def run_process(command: Sequence[str], data: Path, stages: Sequence[str] = ()) 
     raise BenchmarkError(
       f"{' '.join(arguments)} ended with {ran.returncode} and {'no' if report is None else 'a'} report:\n{last}"
     )
-  times: Mapping[str, float] = report["stages"]  # type: ignore[assignment]  # JSON, written by `reporting`
+  times = report["stages"]
   return Measurement(
-    time_s=sum(times[stage] for stage in stages) if stages else report["time_s"] - start_s,  # type: ignore[operator]
-    cpu_s=report["cpu_s"],  # type: ignore[arg-type]
-    peak_bytes=report["peak_bytes"],  # type: ignore[arg-type]
+    time_s=sum(times[stage] for stage in stages) if stages else report["time_s"] - start_s,
+    cpu_s=report["cpu_s"],
+    peak_bytes=report["peak_bytes"],
     stages=times,
-    values=tuple(report["values"]),  # type: ignore[arg-type]
+    values=tuple(report["values"]),
   )
 
 

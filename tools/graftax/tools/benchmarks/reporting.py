@@ -6,13 +6,21 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 __all__ = ["Report", "Stages", "now_s", "parse_report", "peak_memory_bytes"]
 
-Report = dict[str, object]
-"""JSON: `time_s` on the system-wide clock, `cpu_s`, `peak_bytes`, `stages` and `values`."""
-
 _MARK = "graftax-benchmark-report "
+
+
+class Report(TypedDict):
+  """What a measured process says of itself, as JSON; `time_s` is on the system-wide clock, `stages` in seconds."""
+
+  time_s: float
+  cpu_s: float
+  peak_bytes: int
+  stages: dict[str, float]
+  values: list[float]
 
 
 class Stages:

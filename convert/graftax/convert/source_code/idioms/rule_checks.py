@@ -4,11 +4,12 @@ The values are the same program, so the derivatives can differ only where the fu
 tried have many such points: zeros of both signs, equal numbers and small integers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 from jax import export
+from jax.typing import ArrayLike, DTypeLike
 
 from graftax.convert.source_code.idioms.matching import matched
 from graftax.convert.source_code.idioms.table import default_blocks
@@ -66,12 +67,14 @@ def _points(shape: tuple[int, ...]) -> list[np.ndarray]:
   return [rng.normal(scale=4, size=shape), rng.integers(-7, 8, shape).astype(float), special, np.zeros(shape)]
 
 
-def _same_at(jvp: Callable[..., object], call: Callable[..., object], x: np.ndarray, dtype: object) -> bool:
-  point = x.astype(dtype)  # type: ignore[call-overload]
-  tangent = np.random.default_rng(1).normal(size=x.shape).astype(dtype)  # type: ignore[call-overload]
+def _same_at(
+  jvp: Callable[..., Sequence[ArrayLike]], call: Callable[..., object], x: np.ndarray, dtype: DTypeLike
+) -> bool:
+  point = x.astype(dtype)
+  tangent = np.random.default_rng(1).normal(size=x.shape).astype(dtype)
   found = jvp(point, tangent)
   wanted = jax.jvp(call, (point,), (tangent,))
   return all(
     np.array_equal(np.asarray(a, np.float64), np.asarray(b, np.float64), equal_nan=True)
-    for a, b in zip(found, wanted, strict=True)  # type: ignore[call-overload]
+    for a, b in zip(found, wanted, strict=True)
   )
