@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.axes import kept_axes
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value, shape_vector
 from graftax.ops_jax.bounded.creation import bounded_size
@@ -24,7 +25,6 @@ from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.scatter import dropped, finished, in_step
 from graftax.ops_jax.bounded.select_where import true_positions
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
-from graftax.ops_jax.sparse.arithmetic import kept_axes
 from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
@@ -136,7 +136,7 @@ def sparse_reduce(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]
   """Reduces entries along axes to a sparse tensor, which has at most as many."""
   shape = call.static(inputs[2], tuple[int, ...], "input_shape")
   axes = call.static(inputs[3], tuple[int, ...], "reduction_axes")
-  kept, result_shape = kept_axes(call.node.op, shape, axes, call.attrs["keep_dims"])
+  kept, sizes = kept_axes(call.node.op, shape, axes, call.attrs["keep_dims"])
   i, v = in_step(call, as_bounded(inputs[0]), as_bounded(inputs[1]), 1)
   rows, is_first, places, order = _grouped(i, kept)
   positions, count, may_overflow = true_positions(call, is_first, i)
@@ -151,7 +151,7 @@ def sparse_reduce(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]
   return [
     call.made(coordinates, (count, None), may_overflow),
     call.made(values, (count,), may_overflow),
-    result_shape,
+    np.array(sizes, np.int64),
   ]
 
 

@@ -3,20 +3,20 @@
 Inputs that decide the size of a result must be known while tracing: the coordinates, and the threshold of a sum.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax._core.axes import canonical_axis
+from graftax.ops_jax._core.axes import kept_axes
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Static
 from graftax.xla_call_module.lax_extras import lowest
 
-__all__ = ["kept_axes", "sparse_add", "sparse_add_grad", "sparse_slice_grad"]
+__all__ = ["sparse_add", "sparse_add_grad", "sparse_slice_grad"]
 
 
 @register("SparseAdd", ignores=("T", "Treal"))
@@ -115,18 +115,6 @@ def _merged(
   return indices.astype(np.int64), combine(*sides), in_both
 
 
-def kept_axes(op: str, shape: Sequence[int], axes: Sequence[int], keep_dims: bool) -> tuple[list[int], np.ndarray]:
-  """Returns the axes that a reduction leaves, and the shape of its result as int64.
-
-  Raises:
-    InvalidInputError: an axis does not exist.
-  """
-  gone = {canonical_axis(op, axis, len(shape)) for axis in axes}
-  kept = [axis for axis in range(len(shape)) if axis not in gone]
-  sizes = [1 if axis in gone else size for axis, size in enumerate(shape) if keep_dims or axis not in gone]
-  return kept, np.array(sizes, np.int64)
-
-
 def _reduced_to_sparse(
   op: str,
   indices: np.ndarray,
@@ -136,7 +124,8 @@ def _reduced_to_sparse(
   keep_dims: bool,
   how: str,
 ) -> tuple[Array, Array, Array]:
-  kept, result_shape = kept_axes(op, shape, axes, keep_dims)
+  kept, sizes = kept_axes(op, shape, axes, keep_dims)
+  result_shape = np.array(sizes, np.int64)
   groups, positions = np.unique(indices[:, kept], axis=0, return_inverse=True)
   values = jnp.asarray(values)
   start = jnp.zeros(len(groups), values.dtype)

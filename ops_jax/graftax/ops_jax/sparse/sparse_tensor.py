@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.axes import kept_axes
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
@@ -210,8 +211,8 @@ def sparse_reduce_sum(
   Returns:
     The remaining axes, dtype of `input_values`.
   """
-  kept, shape, result = _reduced(input_shape, reduction_axes, keep_dims)
-  values = jnp.asarray(input_values)
+  kept, result = kept_axes("SparseReduceSum", input_shape, reduction_axes, keep_dims)
+  values, shape = jnp.asarray(input_values), [input_shape[axis] for axis in kept]
   columns = _places("SparseReduceSum", input_indices[:, kept], shape)
   total = (
     jnp.zeros(shape, values.dtype).at[columns].add(values, mode="drop") if kept else jnp.sum(values, dtype=values.dtype)
@@ -242,25 +243,14 @@ def sparse_reduce_max(
   Returns:
     The remaining axes, dtype of `input_values`.
   """
-  kept, shape, result = _reduced(input_shape, reduction_axes, keep_dims)
-  values = jnp.asarray(input_values)
+  kept, result = kept_axes("SparseReduceMax", input_shape, reduction_axes, keep_dims)
+  values, shape = jnp.asarray(input_values), [input_shape[axis] for axis in kept]
   columns = _places("SparseReduceMax", input_indices[:, kept], shape)
   if not kept:
     return (jnp.max(values) if values.size else jnp.zeros((), values.dtype)).reshape(result)
   largest = jnp.full(shape, lowest(values.dtype)).at[columns].max(values, mode="drop")
   is_stored = jnp.zeros(shape, bool).at[columns].set(True, mode="drop")
   return jnp.where(is_stored, largest, jnp.zeros((), values.dtype)).reshape(result)
-
-
-def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> tuple[list[int], list[int], list[int]]:
-  """Returns the axes that stay, their sizes, and the shape of the result."""
-  rank = len(shape)
-  if any(not -rank <= axis < rank for axis in axes):
-    raise InvalidInputError(f"SparseReduce: reduction_axes={axes!r} are out of range for shape {shape!r}.")
-  dropped = {axis % rank for axis in axes}
-  kept = [axis for axis in range(rank) if axis not in dropped]
-  result = [1 if axis in dropped else shape[axis] for axis in range(rank)] if keep_dims else [shape[a] for a in kept]
-  return kept, [shape[a] for a in kept], result
 
 
 @register("SparseReorder", ignores=("T",), compared_inputs=("input_values",), known_inputs=("input_indices",))
