@@ -2,7 +2,6 @@
 
 import io
 import struct
-import types
 import zlib
 
 import numpy as np
@@ -14,6 +13,7 @@ from graftax.convert.host_ops.images import decode_and_crop_jpeg, decode_image, 
 from graftax.convert.host_ops.strings_test import check
 from graftax.graphdef_ir import Budget, DType, LimitExceededError, Limits
 from graftax.ops_jax import UnsupportedAttrError
+from graftax.testing.raw_ops import NodeContext
 
 _RANDOM = np.random.default_rng(0)
 
@@ -38,12 +38,10 @@ def test_jpeg(channels, options):
 def test_jpeg_without_a_method_is_within_the_documented_bounds(quality, levels):
   from graftax.convert.host_ops.images import decode_jpeg
 
-  context = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
-
   for _ in range(5):
     contents = _encoded("JPEG", size=(80, 64), quality=quality).numpy()
-    difference = decode_jpeg(context, np.array(contents, object)).astype(int) - tf.io.decode_jpeg(contents).numpy()
-    assert np.abs(difference).max() <= levels
+    ours = decode_jpeg(NodeContext(), np.array(contents, object)).astype(int)
+    assert np.abs(ours - tf.io.decode_jpeg(contents).numpy()).max() <= levels
 
 
 @pytest.mark.parametrize(
@@ -61,9 +59,8 @@ def test_windows_of_jpegs(window, channels):
 
 def test_windows_of_jpegs_with_few_colors_differ_only_at_their_edges():
   contents = _encoded("JPEG", size=(80, 64)).numpy()
-  context = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
   ours = decode_and_crop_jpeg(
-    context, np.array(contents, object), np.array([10, 20, 30, 40]), dct_method="INTEGER_ACCURATE"
+    NodeContext(), np.array(contents, object), np.array([10, 20, 30, 40]), dct_method="INTEGER_ACCURATE"
   )
   theirs = tf.image.decode_and_crop_jpeg(contents, [10, 20, 30, 40], dct_method="INTEGER_ACCURATE").numpy()
   np.testing.assert_array_equal(ours[:, 1:-1], theirs[:, 1:-1])
@@ -116,9 +113,9 @@ def test_images_as_integers_of_16_bits_and_floats(kind):
 def test_colors_of_16_bits_are_refused_where_all_bits_count(dtype):
   colors = tf.io.encode_png(_RANDOM.integers(0, 65536, (9, 7, 3)).astype(np.uint16))
   check(lambda x: tf.io.decode_image(x), colors)
-  context = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
+  kind = DType.UINT16 if dtype == tf.uint16 else DType.FLOAT
   with pytest.raises(UnsupportedAttrError, match="DecodeImage.*16 bits"):
-    decode_image(context, np.array(colors.numpy(), object), dtype=DType.UINT16 if dtype == tf.uint16 else DType.FLOAT)
+    decode_image(NodeContext(), np.array(colors.numpy(), object), dtype=kind)
 
 
 def _png(depth, color_type, transparent):
@@ -159,9 +156,8 @@ def test_a_transparent_color_of_16_bits_is_refused_if_there_is_transparency():
   contents = _png(16, 2, bytes([0, 1, 2, 3, 4, 5]))
   for channels in (0, 3):
     check(lambda x, channels=channels: tf.io.decode_png(x, channels), tf.constant(contents))
-  context = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
   with pytest.raises(UnsupportedAttrError, match=r"DecodePng: channels=4 .*expected 0, 1 or 3"):
-    decode_png(context, np.array(contents, object), channels=4)
+    decode_png(NodeContext(), np.array(contents, object), channels=4)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "L"])
@@ -191,8 +187,7 @@ def test_the_size_of_a_bmp_is_that_of_the_result(channels, dtype, num_bytes):
   contents = np.array(_encoded("BMP", size=(15, 15)).numpy(), object)
 
   def decode(array_bytes):
-    budget = Budget(Limits(array_bytes=array_bytes))
-    context = types.SimpleNamespace(budget=budget, node_name="x", function_name="f")
+    context = NodeContext(budget=Budget(Limits(array_bytes=array_bytes)))
     return decode_image(context, contents, channels=channels, dtype=dtype)
 
   assert decode(num_bytes).nbytes == num_bytes
