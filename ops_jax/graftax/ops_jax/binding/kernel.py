@@ -106,6 +106,7 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
   """
   where = f"{node.op} node {node.name!r} (function {function_name!r})"
   attrs = dict(node.attrs) if signature is None else signature.with_defaults(node.attrs)
+  _check_num_inputs(node, signature, lowering, where)
   outer: list[Stage] = []
   text = known_beside_text(signature, attrs, lowering, where)
   if text is not None:
@@ -142,12 +143,6 @@ def _bind(
   outer: Sequence[Stage] = (),
 ) -> Kernel:
   """Returns a kernel whose first stages are given."""
-  num_inputs = len(node.inputs if signature is None else signature.inputs)
-  if num_inputs != len(lowering.inputs):
-    raise RegistrationError(
-      f"{where}: the op has {num_inputs} inputs, but {describe_function(lowering.function)} has "
-      f"{[parameter.name for parameter in lowering.inputs]!r}."
-    )
   decoded = decode_attrs(node, attrs, signature, lowering, where)
   call = CallLowering(lowering.function, decoded, lowering.needs_context, lowering.needs_facts, lowering.needs_budget)
   # Binding takes half of the conversion time of a large graph, so the stages are collected without a comprehension.
@@ -160,6 +155,15 @@ def _bind(
     if stage is not None:
       stages.append(stage)
   return Kernel(where, tuple(stages), call, _check_sizes(node.op, lowering, decoded, where))
+
+
+def _check_num_inputs(node: Node, signature: OpSignature | None, lowering: Lowering, where: str) -> None:
+  num_inputs = len(node.inputs if signature is None else signature.inputs)
+  if num_inputs != len(lowering.inputs):
+    raise RegistrationError(
+      f"{where}: the op has {num_inputs} inputs, but {describe_function(lowering.function)} has "
+      f"{[parameter.name for parameter in lowering.inputs]!r}."
+    )
 
 
 def _check_sizes(op: str, lowering: Lowering, attrs: Mapping[str, Any], where: str) -> CheckSizes | None:
@@ -185,6 +189,7 @@ def _dispatch_pairs(
     return None
   kernel = None
   if for_pairs is not None and signature is not None:
+    _check_num_inputs(node, signature, for_pairs, where)
     kernel = _bind(node, attrs, signature, for_pairs, where)
   return DispatchInt64Pairs(
     where,

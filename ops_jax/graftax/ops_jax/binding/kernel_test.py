@@ -128,7 +128,8 @@ def test_a_node_of_floats_has_no_stage_for_integers():
 
 def test_binding_a_lowering_with_too_few_inputs_raises():
   entry = Lowering(lambda: (), (), {}, frozenset(), False)
-  node = Node("my_node", "MyOp", (TensorRef("x", 0),))
-  for signature in (_ONE, None):
+  any_type = OpSignature("MyOp", inputs=(OpArg("x", type_attr="T"),), outputs=_OUTPUTS)
+  for signature, dtype in ((_ONE, DType.INT32), (None, DType.INT32), (any_type, DType.STRING), (any_type, DType.INT64)):
+    node = Node("my_node", "MyOp", (TensorRef("x", 0),), attrs={"T": dtype})
     with pytest.raises(RegistrationError, match=r"MyOp node 'my_node'.*the op has 1 inputs, but .*has \[\]"):
       bind(node, signature, entry, "my_function")
