@@ -184,7 +184,7 @@ def one_hot(indices: Array, depth: StaticSize, on_value: Array, off_value: Array
   _refuse_negative("OneHot", (depth,))
   axis %= rank
   on_known = all(map(is_known, (indices, on_value, off_value)))
-  xp: Any = np if on_known and (on_value.dtype == object or is_small((*indices.shape, depth))) else jnp
+  xp: Any = np if on_known and is_small((*indices.shape, depth)) else jnp
   # Narrow indices are widened, because positions would wrap in a narrow type.
   dtype = indices.dtype if indices.dtype.itemsize >= 4 else INT32
   positions = np.arange(depth).astype(dtype) if xp is np else lax.iota(canonical_dtype(dtype), depth)
