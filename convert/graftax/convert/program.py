@@ -23,7 +23,9 @@ __all__ = [
   "Capture",
   "CapturedTensor",
   "CustomGradient",
+  "GradientCapture",
   "HostCapture",
+  "LateGradients",
   "Program",
   "SentencePieceModel",
   "StringTable",
@@ -119,6 +121,10 @@ class CapturedTensor:
   copies: tuple[tuple[str, TensorRef], ...] = ()
 
 
+GradientCapture = CapturedTensor | ResourceHandle | np.ndarray | UnavailableCapture
+"""What a gradient function captures; an object that cannot be read is an error when a derivative reads it."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CustomGradient:
   """The derivative of one IdentityN node.
@@ -134,7 +140,11 @@ class CustomGradient:
   function: str
   takes: tuple[bool, ...]
   results: tuple[int | None, ...]
-  captures: tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]
+  captures: tuple[GradientCapture, ...]
+
+
+class LateGradients(Mapping[str, CustomGradient]):
+  """Custom gradients that are made, and their functions validated, when they are looked up. Iterating makes all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -153,7 +163,7 @@ class Program:
     captures: the values that the function closes over: constants, and handles of variables and tables.
     variables: variable name without ":0" -> value, for every variable handle in the captures and every `VarHandleOp`
       in the graph.
-    gradients: registered name -> gradient function, for the custom gradients in the graph.
+    gradients: registered name -> gradient function, for the custom gradients in the graph, and in gradient functions.
     inputs: the structure of its arguments.
     outputs: the structure of its results.
     part_code: the beginning of Python code that converts a part of it. Error messages that suggest this complete it.
@@ -177,7 +187,7 @@ class Program:
 
   def __repr__(self) -> str:
     return (
-      f"Program({self.name!r}, {len(self.function.nodes)} nodes, {len(self.library)} functions, "
+      f"Program({self.name!r}, {len(self.function.nodes)} nodes, {len(self.library.known())} functions, "
       f"{len(self.variables)} variables {shown(self.variables)})"
     )
 
@@ -190,6 +200,7 @@ def validated(program: Program) -> Program:
   """
   if program.is_validated:
     return program
-  gradients = [gradient.function for gradient in program.gradients.values()]
+  made = {} if isinstance(program.gradients, LateGradients) else program.gradients
+  gradients = [gradient.function for gradient in made.values()]
   validate_reachable(program.function, program.library, program.signatures, gradients)
   return dataclasses.replace(program, is_validated=True)

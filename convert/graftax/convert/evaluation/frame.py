@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from graftax.convert.errors import MissingInputError
+from graftax.convert.errors import ConversionError, MissingInputError
 from graftax.convert.evaluation.loop_lengths import loop_length
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Step
+from graftax.convert.program import UnavailableCapture
 from graftax.graphdef_ir import Budget, FunctionRef, ModelFolder
 from graftax.ops_jax import (
   InconclusiveError,
@@ -94,8 +95,11 @@ class Frame:
   def _resource(self, handle: ResourceHandle) -> ResourceHandle:
     if isinstance(handle, ResourceHandle):
       return handle
+    where = f"{self.step.node.op} node {self.node_name!r} (function {self.function_name!r})"
+    if isinstance(handle, UnavailableCapture):
+      raise ConversionError(f"{where} reads {handle.what}. Read it in the function, too, or make it an argument.")
     raise InvalidInputError(
-      f"{self.step.node.op} node {self.node_name!r} (function {self.function_name!r}) needs a variable; its input is a "
+      f"{where} needs a variable; its input is a "
       f"{type(handle).__name__}. This often means that freezing replaced the variable by a constant. Convert the "
       f"unfrozen graph."
     )
@@ -125,9 +129,10 @@ class Frame:
     self, function: FunctionRef
   ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]:
     evaluator = self.evaluator.enter(function.name, self.path)
-    plan = evaluator.planner.plan(function.name)
 
     def call(values: Mapping[ResourceHandle, Value], args: Sequence[Value], key: jax.Array | None) -> tuple[Value, ...]:
+      # Planned here, because TensorFlow may have to trace custom gradients inside of one that is differentiated.
+      plan = evaluator.planner.plan(function.name)
       return dataclasses.replace(evaluator, state=evaluator.state.branch(values), key=key).run(plan, args)
 
     return call

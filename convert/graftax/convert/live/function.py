@@ -9,7 +9,7 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.gc_pause import without_garbage_collection
 from graftax.convert.live.arguments import keras_arguments, traceable, with_marked_arguments
 from graftax.convert.live.captures import read_captures
-from graftax.convert.live.gradients import trace_gradients
+from graftax.convert.live.gradients import LiveGradients
 from graftax.convert.live.graph_variables import read_graph_variables
 from graftax.convert.live.structures import input_structure, output_structure
 from graftax.convert.live.tables import with_graph_tables
@@ -124,16 +124,17 @@ def _read(concrete: TfFunction, source: TfFunction) -> tuple[Program, dict[str, 
   skip_values = current_options().skip_variables_evaluation_inside_tf_tracing
   variables = LiveVariables(tf, skip_values=skip_values)
   captures = read_captures(tf, concrete, function, graph, variables)
-  gradients, library = trace_gradients(concrete, graph.library, variables)
+  gradients = LiveGradients(concrete, graph.library, variables)
+  library = graph.library.replace(gradients.functions)
   function, library = read_graph_variables(tf, function, library, graph.signatures, variables)
   program = Program(
     name=_python_name(concrete, source),
     doc=_doc(source),
     function=function,
-    library=library,
+    library=library.with_late(gradients),
     signatures=graph.signatures,
     captures=captures,
-    variables=variables.values,
+    variables=dict(variables.values),
     gradients=gradients,
     inputs=input_structure(tf, concrete, source, function),
     outputs=output_structure(tf, concrete),

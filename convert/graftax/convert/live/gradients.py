@@ -1,11 +1,11 @@
 """Traces the custom gradients of live functions, which TensorFlow holds as Python functions."""
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-
-import numpy as np
 
 from graftax.convert._tensorflow import (
   TensorFlow,
@@ -14,11 +14,12 @@ from graftax.convert._tensorflow import (
   TfTensor,
   import_gradient_registry,
   import_tensorflow,
+  outside_of_graphs,
 )
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.captures import read_capture
 from graftax.convert.live.variables import LiveVariables
-from graftax.convert.program import CapturedTensor, CustomGradient, UnavailableCapture
+from graftax.convert.program import CapturedTensor, CustomGradient, GradientCapture, LateGradients, UnavailableCapture
 from graftax.graphdef_ir import (
   Function,
   FunctionLibrary,
@@ -26,10 +27,13 @@ from graftax.graphdef_ir import (
   TensorRef,
   function_from_proto,
   graph_from_proto,
+  validate_reachable,
 )
 from graftax.ops_jax import ResourceHandle
 
-__all__ = ["trace_gradients"]
+__all__ = ["LiveGradients"]
+
+_Captures = tuple[GradientCapture, ...]
 
 _OP_TYPE = "_gradient_op_type"
 
@@ -37,40 +41,171 @@ _OP_TYPE = "_gradient_op_type"
 _MAX_ORDER = 3
 
 
-def trace_gradients(
-  concrete: TfFunction, library: FunctionLibrary, variables: LiveVariables
-) -> tuple[dict[str, CustomGradient], FunctionLibrary]:
-  """Returns the custom gradients that the graphs of a ConcreteFunction name, and the library with their functions.
+class LiveGradients(LateGradients):
+  """The custom gradients that the graphs of a ConcreteFunction name, and those inside of their gradient functions.
 
-  Args:
-    concrete: the ConcreteFunction.
-    library: its function library.
-    variables: the variables of the program; those that only gradient functions read are added.
+  Those of the program itself are traced at once. Each of them may contain several others, as those of Bessel functions
+  do, so these are traced when a derivative of higher order looks them up. After the last one, nothing of TensorFlow is
+  kept.
   """
-  tf = import_tensorflow("Converting a custom gradient")
-  registry = import_gradient_registry()
-  gradients: dict[str, CustomGradient] = {}
-  pending = [(forward, 1) for forward in _graphs(concrete.graph, concrete.function_def)]
-  graphs = {id(forward.graph): forward for forward, _ in pending}
-  while pending:
-    forward, order = pending.pop()
-    for op in forward.graph.get_operations():
-      op_type = _op_type(op)
-      if op_type is None or op_type in gradients:
-        continue
-      traced = _trace(tf, registry, op_type, op, order)
-      if traced is None or _is_of_another_trace(traced, forward, graphs):
-        continue
-      inner = graph_from_proto(traced.graph.as_graph_def())
-      function = function_from_proto(traced.function_def, library=inner.library)
-      captures = _captures(tf, traced, function, inner, (forward, graphs), variables)
-      gradients[op_type] = CustomGradient(function.name, (True,) * len(op.outputs), _results(traced), captures)
-      library = library.replace({**inner.library, function.name: function})
-      if order < _MAX_ORDER and not _is_lifted(traced.graph):
-        found = _graphs(traced.graph, traced.function_def)
-        pending += [(graph, order + 1) for graph in found]
-        graphs.update((id(graph.graph), graph) for graph in found)
-  return gradients, library
+
+  def __init__(self, concrete: TfFunction, library: FunctionLibrary, variables: LiveVariables):
+    """Traces the gradients of the first order.
+
+    Args:
+      concrete: the ConcreteFunction.
+      library: its function library.
+      variables: the variables of the program; those that only gradient functions of the first order read are added.
+    """
+    self.functions: dict[str, Function] = {}
+    self._made: dict[str, CustomGradient] = {}
+    self._waiting: dict[str, _Node] = {}
+    self._seen: set[str] = set()
+    self._lock = threading.RLock()
+    self._tracer: _Tracer | None = _Tracer(library, variables)
+    self._add(_graphs(concrete.graph, concrete.function_def), 1)
+    for name in tuple(self._waiting):
+      self._make(name, None)
+    self._variables = frozenset(variables.values)
+    self._forget_when_done()
+
+  def __getitem__(self, name: str) -> CustomGradient:
+    with self._lock:
+      if name in self._waiting:
+        self._make(name, self._variables)
+    return self._made[name]
+
+  def make_all(self) -> None:
+    """Traces the gradients that were not looked up so far."""
+    with self._lock:
+      while self._waiting:
+        self._make(next(iter(self._waiting)), self._variables)
+
+  def __iter__(self) -> Iterator[str]:
+    self.make_all()
+    return iter(tuple(self._made))
+
+  def __len__(self) -> int:
+    self.make_all()
+    return len(self._made)
+
+  def __bool__(self) -> bool:
+    return bool(self._waiting or self._made)
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    return dict, (dict(self.items()),)
+
+  def _add(self, graphs: "Iterable[_Forward]", order: int) -> None:
+    """Notes the nodes of graphs that name gradients."""
+    assert self._tracer is not None, "internal: all gradients were traced"
+    for forward in graphs:
+      self._tracer.graphs[id(forward.graph)] = forward
+      for op in forward.graph.get_operations():
+        name = _op_type(op)
+        if name is not None and name not in self._seen:
+          self._seen.add(name)
+          self._waiting[name] = _Node(op, forward, order)
+
+  def _make(self, name: str, parameters: frozenset[str] | None) -> None:
+    """Traces a gradient that waits.
+
+    Args:
+      name: its registered name.
+      parameters: the variables that it may read; None for any.
+    """
+    assert self._tracer is not None, "internal: all gradients were traced"
+    node = self._waiting[name]
+    made = self._tracer.trace(name, node, parameters)
+    del self._waiting[name]
+    if made is not None:
+      self._made[name] = made.gradient
+      self.functions.update(made.functions)
+      if node.order < _MAX_ORDER:
+        self._add(made.graphs, node.order + 1)
+    self._forget_when_done()
+
+  def _forget_when_done(self) -> None:
+    if not self._waiting:
+      self._tracer = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Node:
+  """A node that names a gradient.
+
+  Attributes:
+    op: the node.
+    forward: the graph that has it.
+    order: the order of the derivative that its gradient computes.
+  """
+
+  op: Any
+  forward: "_Forward"
+  order: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Traced:
+  """A gradient that was traced.
+
+  Attributes:
+    gradient: the gradient.
+    functions: its function and those that it calls, by name.
+    graphs: TensorFlow's graphs of these functions that may hold nodes with custom gradients.
+  """
+
+  gradient: CustomGradient
+  functions: dict[str, Function]
+  graphs: "list[_Forward]"
+
+
+class _Tracer:
+  """What tracing needs of TensorFlow.
+
+  Attributes:
+    graphs: all graphs of the program and of the gradients that were traced, by id.
+  """
+
+  def __init__(self, library: FunctionLibrary, variables: LiveVariables):
+    self._tf = import_tensorflow("Converting a custom gradient")
+    self._registry = import_gradient_registry()
+    self._library = library
+    self._variables = variables
+    self.graphs: dict[int, _Forward] = {}
+
+  def trace(self, name: str, node: _Node, parameters: frozenset[str] | None) -> _Traced | None:
+    """Returns the gradient of a node; None if TensorFlow does not have it. See `LiveGradients._make`.
+
+    Raises:
+      ConversionError: a capture has no JAX counterpart.
+    """
+    with contextlib.nullcontext() if parameters is None else outside_of_graphs(self._tf):
+      traced = _trace(self._tf, self._registry, name, node.op, node.order)
+      if traced is None or _is_of_another_trace(traced, node.forward, self.graphs):
+        return None
+      graph = graph_from_proto(traced.graph.as_graph_def())
+      function = function_from_proto(traced.function_def, library=graph.library)
+      captures = _captures(self._tf, traced, function, graph, (node.forward, self.graphs), self._variables)
+    if parameters is not None:
+      captures = _with_parameters_alone(captures, parameters, node.order)
+    validate_reachable(function, graph.library, graph.signatures)
+    gradient = CustomGradient(function.name, (True,) * len(node.op.outputs), _results(traced), captures)
+    called = {name: graph.library[name] for name in graph.library if name not in self._library}
+    graphs = [] if _is_lifted(traced.graph) else _graphs(traced.graph, traced.function_def)
+    return _Traced(gradient, {**called, function.name: function}, graphs)
+
+
+def _with_parameters_alone(captures: _Captures, parameters: frozenset[str], order: int) -> _Captures:
+  """Returns captures of a gradient of higher order; what reads a variable that is not a parameter raises."""
+  return tuple(
+    UnavailableCapture(
+      f"variable {capture.name!r}, which a gradient of order {order} reads and neither the function nor its first "
+      "gradient does, so that it is not among the parameters"
+    )
+    if isinstance(capture, ResourceHandle) and capture.kind == "variable" and capture.name not in parameters
+    else capture
+    for capture in captures
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +303,7 @@ def _captures(
   graph: Graph,
   forward: tuple[_Forward, Mapping[int, _Forward]],
   variables: LiveVariables,
-) -> tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]:
+) -> _Captures:
   """Returns the captures of a gradient function.
 
   Args:
@@ -180,7 +315,7 @@ def _captures(
     variables: the variables of the program; those that only the gradient function reads are added.
   """
   variables.watch(traced.graph.variables)
-  captures: list[CapturedTensor | ResourceHandle | np.ndarray] = []
+  captures: list[GradientCapture] = []
   for position, tensor in enumerate(traced.captured_inputs, len(function.parameters) - len(traced.captured_inputs)):
     if hasattr(tensor, "numpy"):
       capture = read_capture(tf, tensor, position, function, graph, variables)

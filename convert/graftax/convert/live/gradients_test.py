@@ -1,5 +1,7 @@
 """Custom gradients of live functions that TensorFlow has loaded or differentiated; with TensorFlow as the oracle."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,8 @@ import tensorflow as tf
 
 import graftax.convert as gc
 from graftax.convert import jax2tf
+from graftax.convert.errors import ConversionError
+from graftax.convert.live.function import program_from_concrete_function
 
 KERNEL = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
 
@@ -135,3 +139,77 @@ def test_a_part_inside_of_a_called_function_keeps_a_gradient_that_captures_tenso
   )
   value, gradient = jax.value_and_grad(lambda x: fn(params, x)[0])(1.0)
   np.testing.assert_allclose([value, gradient], [y, tape.gradient(y, x)], rtol=1e-6)
+
+
+def _waves():
+  """Returns a function whose gradient calls two functions of this kind, and the list of gradients that were traced.
+
+  The derivative of order `n` is `2**n * sin(x + n * pi / 2)`.
+  """
+  traced = []
+
+  def wave(x, order):
+    @tf.custom_gradient
+    def fn(x):
+      def gradient(dy):
+        traced.append(order)
+        return dy * (wave(x, order + 1) + wave(x, order + 1))
+
+      return tf.sin(x + order * np.float32(np.pi / 2)), gradient
+
+    return fn(x)
+
+  return tf.function(lambda x: wave(x, 0)), traced
+
+
+def _derivatives(fn, num):
+  derivatives = [fn]
+  for _ in range(num):
+    derivatives.append(jax.grad(derivatives[-1]))
+  return derivatives
+
+
+def test_gradients_inside_of_gradients_are_traced_when_derivatives_need_them():
+  tf_fn, traced = _waves()
+  fn = gc.convert_functional(tf_fn, tf.TensorSpec([]))
+  x, expected, counts = 0.3, [2**n * np.sin(0.3 + n * np.pi / 2) for n in range(4)], []
+  for derivative, value in zip(_derivatives(fn, 3), expected, strict=True):
+    np.testing.assert_allclose(jax.jit(derivative)(x), value, rtol=1e-5)
+    counts.append(len(traced))
+  assert counts == [1, 1 + 2, 1 + 2 + 4, 1 + 2 + 4]
+
+
+def test_a_pickled_function_has_the_gradients_inside_of_gradients():
+  tf_fn, traced = _waves()
+  fn = pickle.loads(pickle.dumps(gc.convert_functional(tf_fn, tf.TensorSpec([]))))
+  assert len(traced) == 1 + 2 + 4
+  for n, derivative in enumerate(_derivatives(fn, 3)):
+    np.testing.assert_allclose(derivative(0.3), 2**n * np.sin(0.3 + n * np.pi / 2), rtol=1e-5)
+  assert len(traced) == 1 + 2 + 4
+
+
+def test_a_program_lists_the_functions_of_all_gradients():
+  concrete = _waves()[0].get_concrete_function(tf.TensorSpec([]))
+  program = program_from_concrete_function(concrete)
+  assert "1 functions" in repr(program)
+  copied = pickle.loads(pickle.dumps(program))
+  assert len(copied.gradients) == 1 + 2 + 4
+  assert {gradient.function for gradient in copied.gradients.values()} == set(copied.library) == set(program.library)
+
+
+def test_a_gradient_of_higher_order_that_alone_reads_a_variable_raises():
+  variable = tf.Variable(3.0, name="late")
+
+  @tf.custom_gradient
+  def scaled(x):
+    return x * 1.0, lambda dy: dy * variable
+
+  @tf.custom_gradient
+  def squared(x):
+    return x * x, lambda dy: dy * scaled(2.0 * x)
+
+  fn = gc.convert_functional(tf.function(squared), tf.TensorSpec([]))
+  np.testing.assert_allclose(jax.grad(fn)(1.5), 3.0)
+  for _ in range(2):
+    with pytest.raises(ConversionError, match=r"reads variable 'late', which a gradient of order 2 reads"):
+      jax.grad(jax.grad(fn))(1.5)

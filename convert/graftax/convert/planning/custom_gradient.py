@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.errors import ConversionError, ForwardModeError
-from graftax.convert.program import CapturedTensor, CustomGradient
+from graftax.convert.program import CapturedTensor, CustomGradient, UnavailableCapture
 from graftax.graphdef_ir import Function, Node, TensorRef, function_references, traits_of
 from graftax.ops_jax import ResourceHandle, Value, fits_jax_dtype, is_known, materialize
 
@@ -208,7 +208,7 @@ def _captures(gradient: CustomGradient, tensors: Sequence[Value]) -> list[Value]
 
 def _is_constant(value: Value) -> bool:
   """Returns whether a capture has no tangent: it is a resource, or its value is known (a shape, for example)."""
-  return isinstance(value, ResourceHandle) or is_known(value)
+  return isinstance(value, ResourceHandle | UnavailableCapture) or is_known(value)
 
 
 def _cotangent(results: Sequence[Value], index: int | None, output: Any) -> Any:

@@ -170,7 +170,7 @@ class Planner:
   def _all_functions(self) -> Iterator[Function]:
     if self._root is not None:
       yield self._root
-    yield from self.library.values()
+    yield from (self.library[name] for name in self.library.known())
 
 
 class _Slots(dict[TensorRef, int]):

@@ -1,14 +1,25 @@
 """The functions of a graph, each parsed on first access."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from graftax.graphdef_ir import schema
 from graftax.graphdef_ir.errors import DuplicateNameError, MissingFunctionError
 from graftax.graphdef_ir.graph.nodes import Function
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, signature_from_op_def
 
-__all__ = ["FunctionLibrary"]
+__all__ = ["FunctionLibrary", "LateFunctions"]
+
+
+class LateFunctions(Protocol):
+  """Functions that are made when something needs them. Only what made them tells the name of one."""
+
+  @property
+  def functions(self) -> Mapping[str, Function]:
+    """Returns the functions that were made so far, by name."""
+
+  def make_all(self) -> None:
+    """Makes the others."""
 
 
 class FunctionLibrary(Mapping[str, Function]):
@@ -19,7 +30,7 @@ class FunctionLibrary(Mapping[str, Function]):
   `experimental_custom_gradients`).
   """
 
-  __slots__ = ("_functions", "_parse", "_pending", "_replaced", "gradient_functions", "registered_gradients")
+  __slots__ = ("_functions", "_late", "_parse", "_pending", "_replaced", "gradient_functions", "registered_gradients")
 
   def __init__(
     self,
@@ -31,6 +42,7 @@ class FunctionLibrary(Mapping[str, Function]):
     self._pending: Mapping[str, schema.FunctionDef] = {}
     self._parse: Callable[[schema.FunctionDef], Function] | None = None
     self._replaced: frozenset[str] = frozenset()
+    self._late: LateFunctions | None = None
     self.gradient_functions: Mapping[str, str] = dict(gradient_functions or {})
     self.registered_gradients: Mapping[str, str] = dict(registered_gradients or {})
 
@@ -63,19 +75,36 @@ class FunctionLibrary(Mapping[str, Function]):
       return function
     message = self._pending.get(name)
     if message is None or self._parse is None:
-      raise MissingFunctionError(f"function {name!r} is not in the library of {len(self)} functions.")
+      return self._late_function(name)
     # setdefault, so that threads that race for the same function all get the same object.
     return self._functions.setdefault(name, self._parse(message))
 
+  def _late_function(self, name: str) -> Function:
+    function = self._made.get(name)
+    if function is None:
+      raise MissingFunctionError(f"function {name!r} is not in the library of {len(self.known())} functions.")
+    return function
+
+  @property
+  def _made(self) -> Mapping[str, Function]:
+    return {} if self._late is None else self._late.functions
+
+  def known(self) -> tuple[str, ...]:
+    """Returns the names of the functions without those that `with_late` added and that nothing has needed so far."""
+    return tuple({**dict.fromkeys(self._pending), **self._functions, **self._made})
+
   def __contains__(self, name: object) -> bool:
-    return name in self._functions or name in self._pending
+    return name in self._functions or name in self._pending or name in self._made
 
   def __iter__(self) -> Iterator[str]:
-    yield from self._pending
-    yield from (name for name in tuple(self._functions) if name not in self._pending)
+    if self._late is not None:
+      self._late.make_all()
+    return iter(self.known())
 
   def __len__(self) -> int:
-    return len(self._pending.keys() | self._functions.keys())
+    if self._late is not None:
+      self._late.make_all()
+    return len(self.known())
 
   def signature(self, name: str) -> OpSignature | None:
     """Returns the function's signature without parsing its body, or None if there is no such function.
@@ -83,9 +112,11 @@ class FunctionLibrary(Mapping[str, Function]):
     A function can be called by using its name as an op. This is then that op's signature.
     """
     function = self._functions.get(name)
+    if function is None and name in self._pending:
+      return signature_from_op_def(self._pending[name].signature)
+    function = self._made.get(name) if function is None else function
     if function is None:
-      message = self._pending.get(name)
-      return None if message is None else signature_from_op_def(message.signature)
+      return None
     return OpSignature(
       name=name,
       inputs=tuple(OpArg(parameter.name, dtype=parameter.dtype) for parameter in function.parameters),
@@ -104,10 +135,20 @@ class FunctionLibrary(Mapping[str, Function]):
     library._pending = self._pending
     library._parse = self._parse
     library._replaced = self._replaced | functions.keys()
+    library._late = self._late
+    return library
+
+  def with_late(self, late: LateFunctions) -> "FunctionLibrary":
+    """Returns a library that also has functions that are made later.
+
+    Looking up a name finds those that were made before. Iterating, counting and pickling make all of them.
+    """
+    library = self.replace({})
+    library._late = late
     return library
 
   def __repr__(self) -> str:
-    return f"FunctionLibrary({len(self)} functions)"
+    return f"FunctionLibrary({len(self.known())} functions)"
 
   def __reduce__(self) -> tuple[Any, ...]:
     return FunctionLibrary, (dict(self.items()), dict(self.gradient_functions), dict(self.registered_gradients))

@@ -88,3 +88,27 @@ def test_pickle_and_copy_parse_everything():
   library = FunctionLibrary.from_protos(_message("f", "g"), _Parser())
   for copied in (pickle.loads(pickle.dumps(library)), copy.deepcopy(library)):
     assert copied == library and copied.registered_gradients == library.registered_gradients
+
+
+class _Late:
+  """Makes `first` at once, and `second` if all are asked for."""
+
+  def __init__(self) -> None:
+    self.functions = {"first": Function("first", (), (), ())}
+
+  def make_all(self) -> None:
+    self.functions["second"] = Function("second", (), (), ())
+
+
+def test_late_functions_are_made_when_all_are_asked_for():
+  library = FunctionLibrary.from_protos(_message("f"), _Parser()).with_late(_Late()).replace({})
+  assert library.known() == ("f", "first") and repr(library) == "FunctionLibrary(2 functions)"
+  assert "first" in library and library["first"].name == "first" and library.signature("first") is not None
+  assert "second" not in library and library.get("second") is None
+  assert list(library) == ["f", "first", "second"] and len(library) == 3
+  assert library["second"].name == "second"
+
+
+def test_pickling_makes_late_functions():
+  library = FunctionLibrary().with_late(_Late())
+  assert list(pickle.loads(pickle.dumps(library))) == ["first", "second"]
