@@ -59,6 +59,7 @@ from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, par
 from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
 from graftax.graphdef_ir.passes.call_inlining import inline_calls
 from graftax.graphdef_ir.passes.control_flow_raising import raise_control_flow
+from graftax.graphdef_ir.passes.device_implementations import implementations_for_cpu
 from graftax.graphdef_ir.passes.dilated_convolutions import restore_dilations
 from graftax.graphdef_ir.passes.pruning import prune
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto, signature_to_proto
@@ -126,6 +127,7 @@ __all__ = [
   "function_to_proto",
   "graph_from_proto",
   "graph_to_proto",
+  "implementations_for_cpu",
   "inline_calls",
   "node_to_proto",
   "op_signature",

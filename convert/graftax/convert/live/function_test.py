@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import uuid
 
 import jax
 import jax.numpy as jnp
@@ -475,3 +476,41 @@ def test_small_matrices_of_integers_are_known_if_they_are_arguments_outside_of_j
   x, paddings = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([[1, 0], [0, 2]], np.int32)
   found = jax.jit(lambda x: fn(params, x, paddings)[0])(x)
   np.testing.assert_array_equal(found, function(x, paddings))
+
+
+def _shifted():
+  """Returns a function of two implementations, as TensorFlow Probability's samplers are: on CPUs it adds 2, not 1."""
+
+  def implementation(fn, **attributes):
+    return tf.function(fn, autograph=False, experimental_attributes=attributes)
+
+  def shifted(x):
+    api = f"shifted_{uuid.uuid4()}"
+    general = implementation(lambda x: x + 1.0, api_implements=api)
+    on_cpu = implementation(lambda x: x + 2.0, api_implements=api, api_preferred_device="CPU")
+    y = general(x)
+    on_cpu.get_concrete_function(x).add_to_graph()
+    return y
+
+  return tf.function(shifted, autograph=False)
+
+
+def test_the_implementation_for_cpus_runs_as_in_tensorflow():
+  tf_fn = _shifted()
+  assert tf_fn(tf.constant(1.0)).numpy() == 3.0
+  assert float(gc.convert_functional(tf_fn, 1.0)(1.0)) == 3.0
+
+
+def test_gradients_run_the_implementation_for_cpus():
+  shifted = _shifted()
+
+  @tf.custom_gradient
+  def squared(x):
+    return x * x, lambda dy: dy * shifted(x)
+
+  with tf.GradientTape() as tape:
+    x = tf.constant(1.0)
+    tape.watch(x)
+    y = tf.function(squared)(x)
+  assert tape.gradient(y, x).numpy() == 3.0
+  assert float(jax.grad(gc.convert_functional(tf.function(squared), 1.0))(1.0)) == 3.0

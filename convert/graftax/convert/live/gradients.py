@@ -27,6 +27,7 @@ from graftax.graphdef_ir import (
   TensorRef,
   function_from_proto,
   graph_from_proto,
+  implementations_for_cpu,
   validate_reachable,
 )
 from graftax.ops_jax import ResourceHandle
@@ -191,6 +192,7 @@ class _Tracer:
     validate_reachable(function, graph.library, graph.signatures)
     gradient = CustomGradient(function.name, (True,) * len(node.op.outputs), _results(traced), captures)
     called = {name: graph.library[name] for name in graph.library if name not in self._library}
+    called |= implementations_for_cpu(called, graph.library)
     graphs = [] if _is_lifted(traced.graph) else _graphs(traced.graph, traced.function_def)
     return _Traced(gradient, {**called, function.name: function}, graphs)
 

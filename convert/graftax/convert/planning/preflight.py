@@ -2,14 +2,15 @@
 
 import collections
 import dataclasses
-from collections.abc import Container, Iterable, Iterator
+import itertools
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from graftax.convert.host_ops.registry import host_lowering
 from graftax.convert.planning.compiled_ops import obstacle
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.parameter_uses import parameter_uses
-from graftax.convert.program import Program, UnavailableCapture, UnsafeCapture, validated
+from graftax.convert.program import LateGradients, Program, UnavailableCapture, UnsafeCapture, validated
 from graftax.convert.variable import variable_name
 from graftax.graphdef_ir import (
   Function,
@@ -20,6 +21,7 @@ from graftax.graphdef_ir import (
   OpSignatures,
   UnsafeFileError,
   follow_calls,
+  implementations_for_cpu,
   reachable_functions,
   referenced_functions,
   traits_of,
@@ -109,7 +111,7 @@ def preflight(
   _check_parameters(program)
   reached = reachable_functions(program.function, program.library)
   num_stored = len(program.function.nodes) + sum(len(program.library[name].nodes) for name in reached)
-  program = with_functional_control_flow(program, limits)
+  program = with_functional_control_flow(_for_cpu(program, reached), limits)
   functions = list(_reached_functions(program.function, program.library, program.signatures, keep_asserts))
   missing: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
   not_compiled, not_on_host = {}, set()
@@ -131,6 +133,15 @@ def preflight(
     not_compiled,
     num_stored,
   )
+
+
+def _for_cpu(program: Program, reached: Sequence[str]) -> Program:
+  """Returns a program that runs the implementations for CPUs of what it and its gradients call, as TensorFlow does."""
+  library = program.library
+  made = {} if isinstance(program.gradients, LateGradients) else program.gradients
+  called = (reachable_functions(library[gradient.function], library) for gradient in made.values())
+  replaced = implementations_for_cpu(dict.fromkeys([*reached, *itertools.chain(*called)]), library)
+  return dataclasses.replace(program, library=library.replace(replaced)) if replaced else program
 
 
 def _draws(node: Node) -> bool:

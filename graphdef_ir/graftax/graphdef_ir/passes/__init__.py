@@ -4,6 +4,7 @@
 - `call_inlining`: Replaces calls by the bodies of the functions they call.
 - `control_flow_raising`: Replaces TensorFlow 1's control flow (Switch, Merge, Enter, Exit, NextIteration, LoopCond) by
   If and While nodes.
+- `device_implementations`: Replaces functions for any device by their implementations for CPUs.
 - `dilated_convolutions`: Replaces convolutions of spatial blocks by convolutions with dilations.
 - `pruning`: Removes nodes that no result needs.
 
