@@ -19,6 +19,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `monoids`: Associative functions with a neutral element, by name; the least and greatest values of dtypes.
 - `philox`: The counter-based random generator Philox 4x32-10.
 - `reductions`: `lax.reduce` with any function, with derivatives.
+- `reflectors`: Householder reflectors: the decompositions and products of LAPACK's `geqrf`, `geqp3` and `ormqr`.
 - `scan_equations`: The operands of `scan` equations.
 - `shared_branches`: Branches that JAX traces once for all equal operations of a program.
 - `symbolic_dims`: Symbolic dimensions of `jax.export` as values.
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.depthwise import accumulation_dtype, depthwise_conv, depthwise_sum
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
   from graftax.xla_call_module.lax_extras.hoisted_products import scan_with_products_before
-  from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair, add_halves
+  from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair, add_halves, join_halves
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
   from graftax.xla_call_module.lax_extras.monoids import (
     MONOIDS,
@@ -65,12 +66,14 @@ if TYPE_CHECKING:
   )
   from graftax.xla_call_module.lax_extras.philox import (
     Philox,
+    philox_bits,
     philox_blocks,
     philox_of_state,
     philox_skip,
     philox_uint32,
   )
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
+  from graftax.xla_call_module.lax_extras.reflectors import packed_qr, pivoted_qr, times_reflectors
   from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
   from graftax.xla_call_module.lax_extras.shared_branches import traced_once
   from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation, stack_dims
@@ -113,6 +116,7 @@ __all__ = [
   "index_vectors_last",
   "is_identity",
   "is_inexact",
+  "join_halves",
   "keeping_zero_tangents",
   "keeps_zero_tangents",
   "linear_call",
@@ -121,10 +125,13 @@ __all__ = [
   "monoid_of_primitive",
   "mulhi",
   "only_primitive",
+  "packed_qr",
+  "philox_bits",
   "philox_blocks",
   "philox_of_state",
   "philox_skip",
   "philox_uint32",
+  "pivoted_qr",
   "reduce_arrays",
   "reduce_monoid",
   "reduce_window",
@@ -134,6 +141,7 @@ __all__ = [
   "scatter",
   "select_and_scatter",
   "stack_dims",
+  "times_reflectors",
   "traced_once",
   "unwrapped",
   "uses_conv_forms",
@@ -148,7 +156,7 @@ _HOMES = (
     "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "shared_branches", "hoisted_products", "monoids",
     "reductions", "windows", "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter",
     "closure_conversion", "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers", "column_blocks",
-    "philox",
+    "philox", "reflectors",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from graftax.xla_call_module.errors import X64Error
 
-__all__ = ["Int64Pair", "add_halves"]
+__all__ = ["Int64Pair", "add_halves", "join_halves"]
 
 
 @jax.tree_util.register_dataclass
@@ -111,3 +111,16 @@ def add_halves(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any, Any]:
     high = partial + carry
     overflow = (partial < a[1]) | (high < partial)
   return low, high, overflow.astype(np.uint32)
+
+
+def join_halves(low: Any, high: Any) -> Any:
+  """Returns unsigned 64-bit integers of their lower and upper halves, while JAX's 64-bit types are on.
+
+  Args:
+    low: the lower halves, uint32.
+    high: the upper halves, of the same shape.
+
+  Returns:
+    uint64 of that shape.
+  """
+  return low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)

@@ -5,6 +5,8 @@ of `counter + i`. Source: Salmon et al., "Parallel random numbers: as easy as 1,
 """
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module.lax_extras.arrays import mulhi
-from graftax.xla_call_module.lax_extras.int64_pairs import add_halves
+from graftax.xla_call_module.lax_extras.int64_pairs import add_halves, join_halves
 
-__all__ = ["Philox", "philox_blocks", "philox_of_state", "philox_skip", "philox_uint32"]
+__all__ = ["Philox", "philox_bits", "philox_blocks", "philox_of_state", "philox_skip", "philox_uint32"]
 
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _KEY_STEPS = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -98,6 +100,28 @@ def philox_of_state(low: _Words, high: _Words, size: int) -> tuple[jax.Array, tu
     jnp.stack([jnp.asarray(word) for word in words]) for words in ((low[0], c0, c2), (high[0], c1, c3))
   )
   return philox_uint32(generator, size), (new_low, new_high)
+
+
+def philox_bits(
+  low: _Words, high: _Words, shape: Sequence[int], dtype: Any
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+  """Returns integers of XLA's Philox generator, and its new state; see `philox_of_state`.
+
+  Args:
+    low: the lower halves of the state, uint32 `[3]`.
+    high: the upper halves, likewise.
+    shape: of the integers; sizes may be symbolic.
+    dtype: an unsigned dtype; one of 64 bits needs JAX's 64-bit types.
+
+  Returns:
+    The integers, of which shorter ones are the lower bits of words; the halves of the new state.
+  """
+  dtype = np.dtype(dtype)
+  words, state = philox_of_state(low, high, math.prod(shape) * max(dtype.itemsize // 4, 1))
+  if dtype.itemsize == 8:
+    halves = words.reshape(-1, 2)
+    words = join_halves(halves[:, 0], halves[:, 1])
+  return words.astype(dtype).reshape(tuple(shape)), state
 
 
 def _multiply(multiplier: np.uint32, value: _Words) -> tuple[_Words, _Words]:

@@ -91,6 +91,7 @@ def _linalg_family(target: str) -> str:
 _ROUTINES = {
   "heevd": "syevd",
   "ungqr": "orgqr",
+  "unmqr": "ormqr",
   "hetrd": "sytrd",
   "syevj": "syevd",
   "gesvdj": "gesvd_v",

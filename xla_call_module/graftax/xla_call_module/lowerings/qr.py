@@ -8,6 +8,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lowerings.custom_calls import settings
 from graftax.xla_call_module.lowerings.linalg import info, zeros
 from graftax.xla_call_module.patterns.triangles import keeps_upper_triangle
 from graftax.xla_call_module.registry import register_custom_call
@@ -20,6 +21,13 @@ __all__: list[str] = []
 def _orgqr(context: Context, op: ir.Op, x: Array, taus: Array, *rest: Array) -> Any:
   result = lax.linalg.householder_product(x, taus)
   return result if len(op.types) == 1 else (result, info(op, x))
+
+
+@register_custom_call("linalg.ormqr")
+def _ormqr(context: Context, op: ir.Op, x: Array, taus: Array, y: Array) -> Array:
+  config = settings(op)
+  left, transpose = (bool(config.get(name, False)) for name in ("left", "transpose"))
+  return lax.linalg.ormqr(x, taus, y, left=left, transpose=transpose)
 
 
 @register_custom_call("linalg.geqrf", "Qr")

@@ -1,4 +1,5 @@
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -75,3 +76,19 @@ def test_custom_calls_with_results_of_open_sizes_raise():
   lifted = jax.jit(lift(Module.from_text(text), allow_custom_calls=["mine"]))
   with pytest.raises(LiftError, match="mine returns .*, of open sizes"):
     jax.export.export(lifted)(jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("mode", ["left", "right"])
+def test_products_with_the_orthogonal_factor_are_a_primitive_of_jax(mode, dtype):
+  x = np.random.default_rng(0).standard_normal((4, 3)).astype(dtype) * (1 + (1j if dtype == np.complex64 else 0))
+
+  def function(x):
+    return jax.scipy.linalg.qr_multiply(x, x.mT if mode == "right" else jnp.ones((3, 2), x.dtype), mode=mode)[0]
+
+  jitted = jax.jit(function)
+  call = re.findall(r"lapack_\w+mqr_ffi", jitted.lower(x).as_text())
+  unchecked = [jax.export.DisabledSafetyCheck.custom_call(target) for target in call]
+  lifted = lift(Module.from_exported(jax.export.export(jitted, disabled_checks=unchecked)(x)))
+  assert call and "ffi_call" not in str(jax.make_jaxpr(lifted)(x))
+  np.testing.assert_allclose(lifted(x)[0], function(x), rtol=1e-5, atol=1e-6)

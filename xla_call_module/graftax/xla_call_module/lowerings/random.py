@@ -1,6 +1,5 @@
 """`rng_bit_generator` and `rng`."""
 
-import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ from jax.custom_batching import sequential_vmap
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.lax_extras import Int64Pair, philox_of_state
+from graftax.xla_call_module.lax_extras import Int64Pair, join_halves, philox_bits
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import as_dims, materialize
 
@@ -40,7 +39,9 @@ def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[in
   if words.size == 4:
     new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
   elif words.size == 6 and algorithm is not lax.RandomAlgorithm.RNG_THREE_FRY:
-    new, bits = _philox(words.reshape(3, 2), shape, unsigned)
+    halves = words.reshape(3, 2)
+    bits, parts = philox_bits(halves[:, 0], halves[:, 1], shape, unsigned)
+    new = jnp.stack(parts, axis=-1)
   else:
     raise context.unsupported(op, f"its state has {words.size} words of 32 bits; expected 4, or 6 for PHILOX.")
   bits = bits if dtype == unsigned else lax.bitcast_convert_type(bits, dtype)
@@ -58,23 +59,9 @@ def _like_state(words: Array, state: State) -> State:
   if isinstance(state, Int64Pair):
     return Int64Pair.from_words(words.reshape(*state.shape, 2), state.dtype)
   if state.dtype == np.uint64:
-    words = _joined(words.reshape(-1, 2))
+    halves = words.reshape(-1, 2)  # JAX's rule for bit casts of batches takes the last axis for the pairs
+    words = join_halves(halves[:, 0], halves[:, 1])
   return words.reshape(state.shape)
-
-
-def _joined(words: Array) -> Array:
-  """Returns pairs of words as uint64. JAX's rule for bit casts of batches takes the last axis for the pairs."""
-  low, high = words[..., 0].astype(np.uint64), words[..., 1].astype(np.uint64)
-  return low | high << np.uint64(32)
-
-
-def _philox(words: Array, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Array, Array]:
-  """Draws integers from a state with a counter of 128 bits, which JAX's op does not have."""
-  num_words = math.prod(shape) * max(dtype.itemsize // 4, 1)
-  drawn, halves = philox_of_state(words[:, 0], words[:, 1], num_words)
-  if dtype.itemsize == 8:
-    drawn = _joined(drawn.reshape(-1, 2))
-  return jnp.stack(halves, axis=-1), drawn.astype(dtype).reshape(shape)
 
 
 def _generated(words: Array, shape: tuple[int, ...], dtype: np.dtype, algorithm: lax.RandomAlgorithm) -> Any:

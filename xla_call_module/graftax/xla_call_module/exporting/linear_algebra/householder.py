@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product, safe_scale
+from graftax.xla_call_module.lax_extras import pivoted_qr
 
 __all__ = ["geqrf", "householder_product", "ormqr", "qr"]
 
@@ -28,7 +29,7 @@ def qr(a: Array, *, pivoting: bool, full_matrices: bool, **options: Any) -> tupl
     r = jnp.zeros((*batch, rank, n), a.dtype)
     return (q, r, jnp.zeros((*batch, n), jnp.int32)) if pivoting else (q, r)
   if pivoting:
-    return _pivoted(a, rank)
+    return pivoted_qr(a, rank, min_dim(m, n))
   scale = safe_scale(a).astype(a.dtype)
   reflectors, taus = _reflectors(a / scale)
   r = _upper_triangle(jax.lax.slice_in_dim(reflectors, 0, rank, axis=-2)) * scale
@@ -92,39 +93,3 @@ def _upper_triangle(a: Array) -> Array:
 def _is_upper(shape: tuple[int, ...]) -> Array:
   rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape[-2:], axis) for axis in (0, 1))
   return jax.lax.broadcast_in_dim(jax.lax.le(rows, columns), shape, (len(shape) - 2, len(shape) - 1))
-
-
-def _pivoted(a: Array, rank: int) -> tuple[Array, Array, Array]:
-  def decompose(a: Array) -> tuple[Array, Array, Array]:
-    m, n = a.shape
-    rows, columns = jnp.arange(m), jnp.arange(n)
-
-    def step(j: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-      a, q, order = state
-      rest = jnp.where((rows[:, None] >= j) & (columns >= j), jnp.abs(a) ** 2, 0).sum(0)
-      best = jnp.argmax(jnp.where(columns >= j, rest, -1))
-      swap = jnp.where(columns == j, best, jnp.where(columns == best, j, columns))
-      a, order = a[:, swap], order[swap]
-      v, tau = _reflector(jnp.where(rows >= j, a[:, j], 0), j)
-      a = a - jnp.conj(tau) * v[:, None] * product(jnp.conj(v)[None], a)
-      q = q - tau * product(q, v[:, None]) * jnp.conj(v)
-      return a, q, order
-
-    a, q, order = jax.lax.fori_loop(0, min_dim(m, n), step, (a, jnp.eye(m, dtype=a.dtype), columns.astype(jnp.int32)))
-    return q[:, :rank], jnp.triu(a[:rank]), order
-
-  for _ in range(a.ndim - 2):
-    decompose = jax.vmap(decompose)
-  return decompose(a)
-
-
-def _reflector(x: Array, j: Array) -> tuple[Array, Array]:
-  """Returns `(v, tau)` with `v[j] == 1` such that `I - conj(tau) v v^H` maps `x` to a multiple of axis `j`."""
-  alpha = x[j]
-  norm = jnp.linalg.norm(x)
-  # A vector that is already a real multiple of the axis does not change, as in LAPACK.
-  is_done = (jnp.linalg.norm(x.at[j].set(0)) == 0) & (jnp.imag(alpha) == 0)
-  beta = jnp.where(alpha.real > 0, -norm, norm).astype(x.dtype)
-  tau = jnp.where(is_done, 0, (beta - alpha) / jnp.where(is_done, 1, beta))
-  v = jnp.where(is_done, 0, x / jnp.where(is_done, 1, alpha - beta))
-  return v.at[j].set(1), tau
