@@ -3,16 +3,19 @@
 import functools
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules import _substitution as substitution
 from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, full, reshape, select, static_slice, transpose
-from graftax.convert.jax2tf.tf_ops.rules._traced import traced
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced, traced_arrays
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
+from graftax.xla_call_module.lax_extras import packed_qr, pivoted_qr, times_reflectors
 
 _MAX_PIVOTS = 64
 
@@ -83,10 +86,65 @@ def _swapped(b: Builder, x: Tensor) -> Tensor:
 
 @rule("qr", ignores=("use_magma",))
 def qr(b: Builder, x: Tensor, *, full_matrices: bool, pivoting: bool, outs: Any) -> list[Tensor]:
-  """Returns an orthogonal and a triangular matrix."""
+  """Returns an orthogonal and a triangular matrix; with pivots, also the order of columns."""
   if pivoting:
-    raise Unsupported("pivots")
+    num_steps = min(_known_sizes(x))
+    return traced_arrays(b, lambda x: pivoted_qr(x, outs[0].shape[-1], num_steps), [x])
   return b.op_list("Qr", x, shapes=[out.shape for out in outs], full_matrices=full_matrices)
+
+
+@rule("geqrf")
+def geqrf(b: Builder, x: Tensor) -> list[Tensor]:
+  """Returns the triangular factor with the reflectors below it, and the factors of the reflectors."""
+  _known_sizes(x)
+  return traced_arrays(b, packed_qr, [x])
+
+
+@rule("householder_product")
+def householder_product(b: Builder, x: Tensor, taus: Tensor) -> Tensor:
+  """Returns columns of the product of reflectors."""
+  rows, columns = _known_sizes(x)
+  return traced(b, lambda x, taus: times_reflectors(x, taus, _identity(x, rows, columns)), [x, taus])
+
+
+@rule("ormqr")
+def ormqr(b: Builder, x: Tensor, taus: Tensor, y: Tensor, *, left: bool, transpose: bool) -> Tensor:
+  """Returns a product with the product of reflectors."""
+  _known_sizes(x)
+  return traced(b, functools.partial(times_reflectors, left=left, transpose=transpose), [x, taus, y])
+
+
+def _identity(like: jax.Array, rows: int, columns: int) -> jax.Array:
+  return jnp.broadcast_to(jnp.eye(rows, columns, dtype=like.dtype), like.shape)
+
+
+def _known_sizes(x: Tensor) -> tuple[int, int]:
+  rows, columns = x.shape[-2:]
+  if not (isinstance(rows, int) and isinstance(columns, int)):
+    raise Unsupported(f"reflectors of {rows} by {columns} matrices; expected sizes that are numbers")
+  return rows, columns
+
+
+@rule("eig", ignores=("enable_eigvec_derivs", "implementation", "use_magma"))
+def eig(
+  b: Builder, x: Tensor, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, outs: Any
+) -> list[Tensor]:
+  """Returns eigenvalues and right eigenvectors of square matrices, in the order of TensorFlow's kernel.
+
+  As in LAPACK, eigenvectors have the norm 1, and their largest component is real.
+  """
+  if compute_left_eigenvectors:
+    raise Unsupported("left eigenvectors")
+  dtype = DType.from_numpy(outs[0].dtype)
+  shapes = [outs[0].shape, x.shape]
+  values, vectors = b.op_list("Eig", x, shapes=shapes, compute_v=compute_right_eigenvectors, Tout=dtype)
+  return [values, traced(b, _with_real_component, [vectors])] if compute_right_eigenvectors else [values]
+
+
+def _with_real_component(vectors: jax.Array) -> jax.Array:
+  place = jnp.argmax(jnp.abs(vectors), axis=-2, keepdims=True)
+  largest = jnp.take_along_axis(vectors, place, axis=-2, mode="promise_in_bounds")
+  return vectors * (jnp.conj(largest) / jnp.abs(largest))
 
 
 @rule("eigh", ignores=("algorithm", "sort_eigenvalues"))

@@ -1,5 +1,7 @@
 """Decompositions and solvers as plain TensorFlow ops."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
@@ -47,3 +49,45 @@ def test_eigenvalues_of_the_triangle_that_is_read(lower, dtype):
   rng = np.random.default_rng(0)
   x = (rng.standard_normal((4, 4)) + (1j * rng.standard_normal((4, 4)) if dtype == np.complex64 else 0)).astype(dtype)
   check_plain_ops(lambda x: lax.linalg.eigh(x, lower=lower, symmetrize_input=False)[1], x, rtol=1e-4, atol=1e-5)
+
+
+def _matrix(*shape, dtype):
+  rng = np.random.default_rng(0)
+  imaginary = 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else 0
+  return (rng.standard_normal(shape) + imaginary).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5)])
+def test_reflectors(shape, dtype):
+  x = _matrix(*shape, dtype=dtype)
+  y = _matrix(*shape[:-1], 2, dtype=dtype)
+
+  def function(x, y):
+    packed, taus = jnp.linalg.qr(x, mode="raw")
+    packed = packed.mT
+    on_left = [lax.linalg.ormqr(packed, taus, y, left=True, transpose=transpose) for transpose in (True, False)]
+    on_right = [lax.linalg.ormqr(packed, taus, y.mT, left=False, transpose=transpose) for transpose in (True, False)]
+    return packed, taus, on_left, on_right, lax.linalg.householder_product(packed[..., : x.shape[-2]], taus)
+
+  check_plain_ops(function, x, y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("full_matrices", [False, True])
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5)])
+def test_decompositions_with_pivots(shape, full_matrices):
+  x = _matrix(*shape, dtype=np.float32)
+  check_plain_ops(lambda x: lax.linalg.qr(x, pivoting=True, full_matrices=full_matrices), x, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_eigenvalues_of_general_matrices(dtype):
+  def function(x):
+    values, vectors = jnp.linalg.eig(x)
+    order = jnp.argsort(values)
+    return jnp.take_along_axis(values, order, -1), jnp.take_along_axis(vectors, order[..., None, :], -1)
+
+  with jax.enable_x64(dtype == np.float64):
+    x = _matrix(2, 4, 4, dtype=dtype)
+    check_plain_ops(lambda x: (function(x)[0], abs(function(x)[1]), jnp.sort(jnp.linalg.eigvals(x))), x, rtol=1e-4)
+    check_plain_ops(lambda x: x @ function(x)[1] - function(x)[1] * function(x)[0][..., None, :], x, atol=1e-5)
