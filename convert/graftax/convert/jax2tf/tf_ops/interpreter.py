@@ -52,7 +52,7 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
       return run_jaxpr(b, lifted(eqn), operands)
     if rule.folds and _can_fold(eqn, operands, outs):
       return _folded(b, eqn, operands)
-    found = rule.function(b, *operands, **rule.arguments(eqn.params, outs))
+    found = rule.function(b, *operands, **rule.arguments(eqn, outs))
   except Unsupported as e:
     b.library.refusals.add(eqn, str(e))
     return [_stand_in(variable.aval) for variable in eqn.outvars]

@@ -2,7 +2,8 @@
 
 A rule's Python signature is its schema. After the builder, its positional parameters are the operands, and its
 keyword-only parameters are the parameters of the primitive that it needs. A parameter `out` is the shape and dtype of
-the result, and `outs` are those of all results.
+the result, and `outs` are those of all results. `operand_dtypes` are the dtypes of the operands in JAX, such as those
+of random keys.
 """
 
 import dataclasses
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
+from jax.extend.core import JaxprEqn
 
 __all__ = ["PrimitiveRule", "Unsupported", "find", "plain_op_primitives", "rule"]
 
@@ -41,12 +43,13 @@ class PrimitiveRule:
   ignores: frozenset[str]
   folds: bool
 
-  def arguments(self, params: dict[str, Any], outs: tuple[jax.ShapeDtypeStruct, ...]) -> dict[str, Any]:
+  def arguments(self, eqn: JaxprEqn, outs: tuple[jax.ShapeDtypeStruct, ...]) -> dict[str, Any]:
     """Returns the keyword arguments of the rule for an equation.
 
     Raises:
       Unsupported: the primitive has a parameter that the rule does not know.
     """
+    params = eqn.params
     given = {name for name, value in params.items() if value is not None}
     unknown = sorted(given - self.wanted - self.ignores - _ALWAYS_IGNORED)
     if unknown:
@@ -56,6 +59,9 @@ class PrimitiveRule:
       found["out"] = outs[0]
     if "outs" in self.wanted:
       found["outs"] = outs
+    if "operand_dtypes" in self.wanted:
+      variables: list[Any] = list(eqn.invars)  # the class that JAX declares for `aval` has no dtype
+      found["operand_dtypes"] = tuple(variable.aval.dtype for variable in variables)
     return found
 
 

@@ -197,3 +197,27 @@ def test_loops_have_the_variables_that_converters_read():
       1,
       1,
     ]
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_keys_of_other_generators(impl):
+  def function(words):
+    key = jax.random.wrap_key_data(words, impl=impl)
+    keys = jax.random.split(key, (2, 3))
+    drawn = jax.vmap(lambda key: jax.random.normal(key, (3,)))(keys[0])
+    folded = jax.vmap(jax.random.fold_in, (0, None))(keys[1], 7), jax.random.fold_in(key, np.int32(3))
+    bits = [jax.random.bits(key, (5,), dtype) for dtype in (np.uint8, np.uint16, np.uint32)]
+    data = [jax.random.key_data(found) for found in (keys, *folded, jax.random.key(5, impl=impl))]
+    return drawn, data, bits, jax.random.randint(key, (4,), -5, 100)
+
+  check_plain_ops(function, np.array([1, 2**31, 3, 2**32 - 1], np.uint32))
+
+
+def test_bits_of_generators():
+  state = np.array([7, 1, 2**32 - 2, 2**32 - 1], np.uint32)
+  check_plain_ops(lambda state: [lax.rng_bit_generator(state, shape) for shape in ((), (3, 5), (0,))], state)
+  check_plain_ops(
+    lambda state, x: lax.rng_bit_generator(state, x.shape)[1], state, _X, polymorphic_shapes=[None, "n, 4"]
+  )
+  with jax.enable_x64(True):
+    check_plain_ops(lambda state: lax.rng_bit_generator(state, (3, 2), np.uint64), state)

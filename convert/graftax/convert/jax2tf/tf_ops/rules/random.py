@@ -1,19 +1,21 @@
-"""Random keys and bits of the threefry generator, which are integer arithmetic."""
+"""Random keys and bits of JAX's generators, which are integer arithmetic."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import random as random_extension
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, full, reshape
-from graftax.convert.jax2tf.tf_ops.rules._traced import traced
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced, traced_arrays
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Shape, Tensor
+from graftax.xla_call_module.lax_extras import philox_bits
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -77,28 +79,55 @@ def same_words(b: Builder, keys: Tensor) -> Tensor:
 @rule("random_seed")
 def random_seed(b: Builder, seeds: Tensor, *, impl: Any) -> Tensor:
   """Returns the words of the keys for seeds."""
-  return _of_generator(b, impl, lambda generator: generator.seed, [seeds], [0])
+  return _of_generator(b, f"key<{getattr(impl, 'tag', 'fry')}>", lambda generator: generator.seed, [seeds], [0])
 
 
 @rule("random_split")
-def random_split(b: Builder, keys: Tensor, *, shape: Sequence[int]) -> Tensor:
+def random_split(b: Builder, keys: Tensor, *, shape: Sequence[int], operand_dtypes: Sequence[Any]) -> Tensor:
   """Splits each key; returns the new keys as uint32 words."""
-  return _of_generator(b, None, lambda generator: lambda key: generator.split(key, tuple(shape)), [keys], [1])
+  return _of_generator(
+    b, operand_dtypes[0], lambda generator: lambda key: generator.split(key, tuple(shape)), [keys], [1]
+  )
 
 
 @rule("random_fold_in")
-def random_fold_in(b: Builder, keys: Tensor, data: Tensor, *, out: Any) -> Tensor:
+def random_fold_in(b: Builder, keys: Tensor, data: Tensor, *, operand_dtypes: Sequence[Any], out: Any) -> Tensor:
   """Returns the words of keys made of keys and numbers."""
-  keys, data = _repeated(b, keys, out.shape), _repeated(b, data, out.shape[:-1])
-  return _of_generator(b, None, lambda generator: generator.fold_in, [keys, data], [1, 0])
+  if keys.rank > 1 and data.rank:
+    keys, data = _repeated(b, keys, out.shape), _repeated(b, data, out.shape[:-1])
+  return _of_generator(b, operand_dtypes[0], lambda generator: generator.fold_in, [keys, data], [1, 0])
 
 
 @rule("random_bits")
-def random_bits(b: Builder, keys: Tensor, *, bit_width: int, shape: Sequence[Any]) -> Tensor:
+def random_bits(
+  b: Builder, keys: Tensor, *, bit_width: int, shape: Sequence[Any], operand_dtypes: Sequence[Any]
+) -> Tensor:
   """Returns random bits."""
   return _of_generator(
-    b, None, lambda generator: lambda key: generator.random_bits(key, bit_width, tuple(shape)), [keys], [1]
+    b,
+    operand_dtypes[0],
+    lambda generator: lambda key: generator.random_bits(key, bit_width, tuple(shape)),
+    [keys],
+    [1],
   )
+
+
+@rule("rng_bit_generator")
+def rng_bit_generator(
+  b: Builder, state: Tensor, *, shape: Sequence[Any], dtype: Any, algorithm: Any
+) -> Sequence[Tensor]:
+  """Returns the next state of four words, and bits of Philox, which is XLA's default on CPUs and GPUs."""
+  if algorithm.name == "RNG_THREE_FRY":
+    raise Unsupported("bits of the algorithm RNG_THREE_FRY")
+  if state.dtype != np.uint32:
+    raise Unsupported(f"a state of dtype {state.dtype}; expected uint32")
+
+  def draw(words: jax.Array) -> list[jax.Array]:
+    halves = words[jnp.array([0, 2, 0])], words[jnp.array([1, 3, 1])]  # the upper half of the counter is the key
+    bits, (new_low, new_high) = philox_bits(*halves, shape, dtype)
+    return [jnp.stack([new_low[:2], new_high[:2]], -1).reshape(-1), bits]
+
+  return traced_arrays(b, draw, [state])
 
 
 def _repeated(b: Builder, x: Tensor, shape: Shape) -> Tensor:
@@ -106,9 +135,19 @@ def _repeated(b: Builder, x: Tensor, shape: Shape) -> Tensor:
   return broadcast(b, reshape(b, x, (*(1 for _ in range(len(shape) - x.rank)), *x.shape)), shape)
 
 
+_GENERATORS = {
+  f"key<{generator.tag}>": generator
+  for generator in (
+    random_extension.threefry_prng_impl,
+    random_extension.rbg_prng_impl,
+    random_extension.unsafe_rbg_prng_impl,
+  )
+}
+
+
 def _of_generator(
   b: Builder,
-  impl: Any,
+  key_dtype: Any,
   function_of: Callable[[Any], Callable[..., Any]],
   operands: Sequence[Tensor],
   ranks: Sequence[int],
@@ -117,18 +156,17 @@ def _of_generator(
 
   Args:
     b: the builder.
-    impl: the generator that the primitive names; None if the words of the key tell it.
+    key_dtype: the dtype of the keys in JAX, which tells the generator.
     function_of: returns the function of a generator.
-    operands: the arrays, keys as their words.
+    operands: the arrays, keys as their words. Those with more than one element have the same axes.
     ranks: the rank of one key, seed or number in each array.
   """
-  generator = random_extension.threefry_prng_impl
-  words = generator.key_shape[-1]
-  if impl is not None and str(impl) != str(generator) and getattr(impl, "tag", "fry") != "fry":
-    raise Unsupported(f"keys of the generator {impl}; expected threefry2x32")
-  if any(rank and operand.shape[-1] != words for operand, rank in zip(operands, ranks, strict=True)):
-    raise Unsupported("keys of a generator other than threefry2x32")
+  generator = _GENERATORS.get(str(key_dtype))
+  if generator is None:
+    raise Unsupported(f"keys of dtype {key_dtype}; expected one of {', '.join(_GENERATORS)}")
   function = function_of(generator)
-  for _ in range(operands[0].rank - ranks[0]):
-    function = jax.vmap(function)
+  num_axes = [operand.rank - rank for operand, rank in zip(operands, ranks, strict=True)]
+  for _ in range(max(num_axes)):
+    # As in JAX, what is one element is not repeated: generators of batches draw all numbers from the first state.
+    function = jax.vmap(function, in_axes=tuple(0 if number else None for number in num_axes))
   return traced(b, function, operands)
