@@ -256,21 +256,16 @@ def test_loops_of_integers_of_a_symbolic_size_have_derivatives_of_two_orders():
 
 
 @pytest.mark.parametrize(
-  ("function", "message"),
+  ("function", "shape", "message"),
   [
-    (lambda x: lax.nextafter(x, x), "NextAfter for DT_HALF|NextAfter for float16"),
-    (lambda x: lax.reduce_precision(x, 4, 3), "4 exponent and 3 mantissa bits"),
+    (lax.cummax, jax.export.symbolic_shape("n"), "complex numbers along an axis of unknown size"),
+    (lambda x: lax.linalg.eig(x)[1], (3, 3), "left eigenvectors"),
+    (lambda x: lax.linalg.qr(x, pivoting=True), jax.export.symbolic_shape("n, 3"), "sizes that are numbers"),
   ],
 )
-def test_dtypes_without_a_kernel_raise(function, message):
+def test_complex_numbers_without_a_form_raise(function, shape, message):
   with pytest.raises(UnsupportedPrimitiveError, match=message):
-    _program(function, jax.ShapeDtypeStruct((3,), np.float16))
-
-
-@pytest.mark.parametrize("function", [lambda x: lax.max(x, 2 * x), lax.cummax, lax.cummin])
-def test_an_order_of_complex_numbers_raises(function):
-  with pytest.raises(UnsupportedPrimitiveError, match="complex numbers have no order"):
-    _program(function, jax.ShapeDtypeStruct((3,), np.complex64), gradient_order=0)
+    _program(function, jax.ShapeDtypeStruct(shape, np.complex64), gradient_order=0)
 
 
 def test_integers_of_two_bits_raise():

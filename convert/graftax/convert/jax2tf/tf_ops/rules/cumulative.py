@@ -1,8 +1,10 @@
 """Running sums, products and extremes."""
 
+import functools
 from typing import Any
 
 import numpy as np
+from jax import lax
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
@@ -16,6 +18,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   select,
   static_slice,
 )
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.rules.control_flow import loop
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
@@ -59,12 +62,19 @@ def cummin(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
 
 def _extreme(b: Builder, op: str, x: Tensor, axis: int, reverse: bool) -> Tensor:
   """Returns running extremes."""
-  if x.dtype.kind == "c":
-    raise Unsupported("complex numbers have no order in TensorFlow")
   size = x.shape[axis]
+  if x.dtype.kind == "c":
+    return _complex_extreme(b, op, x, axis, reverse)
   if not isinstance(size, int):
     return _extreme_in_a_loop(b, op, x, axis, reverse)
   return _doubling(b, op, x, axis, reverse, lowest(x.dtype) if op == "Maximum" else highest(x.dtype))
+
+
+def _complex_extreme(b: Builder, op: str, x: Tensor, axis: int, reverse: bool) -> Tensor:
+  if not isinstance(x.shape[axis], int):
+    raise Unsupported("running extremes of complex numbers along an axis of unknown size")
+  of_two = lax.max if op == "Maximum" else lax.min
+  return traced(b, functools.partial(lax.associative_scan, of_two, axis=axis, reverse=reverse), [x])
 
 
 def _doubling(b: Builder, op: str, x: Tensor, axis: int, reverse: bool, neutral: Any) -> Tensor:

@@ -23,6 +23,8 @@ from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
+__all__ = ["complex_extreme"]
+
 # primitive -> TensorFlow op of one input and one output.
 _UNARY = {
   "acos": "Acos",
@@ -123,7 +125,7 @@ def minimum(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 def _extreme(b: Builder, op: str, of_bools: str, x: Tensor, y: Tensor) -> Tensor:
   if x.dtype.kind == "c":
-    raise Unsupported("complex numbers have no order in TensorFlow")
+    return complex_extreme(b, op, x, y)
   if op == "Maximum" and b.library.consumer == "tflite" and x.dtype.kind in "iu":
     # With a minimum with 6, TFLite's converter makes a Relu6 of it, which it does not have for integers.
     for zero, other in ((x, y), (y, x)):
@@ -131,6 +133,17 @@ def _extreme(b: Builder, op: str, of_bools: str, x: Tensor, y: Tensor) -> Tensor
       if value is not None and not np.any(value) and other.shape == joint_shape(x, y):
         return select(b, compare(b, "Greater", other, 0), other, full(b, other, 0), other.shape)
   return binary(b, of_bools if x.dtype == np.bool_ else op, x, y)
+
+
+def complex_extreme(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the extremes of complex numbers in the order of their real parts, then of their imaginary parts."""
+  is_first = jnp.greater if op == "Maximum" else jnp.less
+
+  def extreme(x: jax.Array, y: jax.Array) -> jax.Array:
+    of_imaginary, of_real = is_first(x.imag, y.imag), is_first(x.real, y.real)
+    return jnp.where(jnp.where(x.real == y.real, of_imaginary, of_real), x, y)
+
+  return traced(b, extreme, [x, y])
 
 
 @rule("clamp")
@@ -291,7 +304,19 @@ def erf_inv(b: Builder, x: Tensor) -> Tensor:
 @rule("nextafter")
 def nextafter(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   """Returns the next float after `x` on the way to `y`."""
+  if x.dtype.itemsize < 4:  # TensorFlow has no kernel
+    return traced(b, _next_after, [x, y])
   return b.op("NextAfter", x, y, shape=joint_shape(x, y))
+
+
+def _next_after(x: jax.Array, y: jax.Array) -> jax.Array:
+  """Returns the next float of 16 bits, which as an integer is one larger or smaller."""
+  bits = jax.lax.bitcast_convert_type(x, np.int16)
+  is_away = (y > x) == (x > 0)
+  moved = jax.lax.bitcast_convert_type(bits + jnp.where(is_away, 1, -1).astype(np.int16), x.dtype)
+  least = jax.lax.bitcast_convert_type(jnp.where(y > 0, 1, -0x7FFF).astype(np.int16), x.dtype)
+  found = jnp.where(x == y, y, jnp.where(x == 0, least, moved))
+  return jnp.where(jnp.isnan(x) | jnp.isnan(y), jnp.nan, found)
 
 
 @rule("pow")
@@ -338,16 +363,37 @@ def round_(b: Builder, x: Tensor, *, rounding_method: Any) -> Tensor:
 
 @rule("reduce_precision")
 def reduce_precision(b: Builder, x: Tensor, *, exponent_bits: int, mantissa_bits: int) -> Tensor:
-  """Returns the values rounded to fewer bits, if a dtype of TensorFlow has as many."""
-  own, narrow = _FLOAT_BITS.get(x.dtype.name, (0, 0)), _BY_BITS.get((exponent_bits, mantissa_bits))
+  """Returns the values rounded to fewer bits, by casts if a dtype of TensorFlow has as many."""
+  if x.dtype.name not in _FLOAT_BITS:
+    raise Unsupported(f"numbers of dtype {x.dtype}")
+  own, narrow = _FLOAT_BITS[x.dtype.name], _BY_BITS.get((exponent_bits, mantissa_bits))
   if own[0] <= exponent_bits and own[1] <= mantissa_bits:
     return x
   if narrow is None or own[0] < exponent_bits or own[1] < mantissa_bits:
-    raise Unsupported(f"TensorFlow has no dtype of {exponent_bits} exponent and {mantissa_bits} mantissa bits")
+    return traced(b, lambda x: _with_fewer_bits(x, own, exponent_bits, mantissa_bits), [x])
   found = cast(b, cast(b, x, narrow), x.dtype)
   # XLA has no subnormal numbers here.
   is_small = compare(b, "Less", b.op("Abs", found, shape=x.shape), float(jnp.finfo(narrow).tiny))
   return select(b, is_small, b.op("Mul", found, full(b, x, 0), shape=x.shape), found, x.shape)
+
+
+def _with_fewer_bits(x: jax.Array, own: tuple[int, int], exponent_bits: int, mantissa_bits: int) -> jax.Array:
+  """Returns values rounded as XLA does: of halves to the even one; too large ones are infinite, subnormal ones zero."""
+  of_exponent, of_mantissa = own
+  integer = np.dtype(f"u{x.dtype.itemsize}").type
+  bits = jax.lax.bitcast_convert_type(x, integer)
+  dropped = of_mantissa - mantissa_bits
+  if dropped > 0:
+    odd = (bits >> integer(dropped)) & integer(1)
+    bits = (bits + odd + integer((1 << dropped - 1) - 1)) & ~integer((1 << dropped) - 1)
+  if exponent_bits < of_exponent:
+    bias, reduced_bias = (1 << of_exponent - 1) - 1, (1 << exponent_bits - 1) - 1
+    infinite = integer((1 << of_exponent) - 1 << of_mantissa)
+    sign, exponent = bits & integer(1 << of_exponent + of_mantissa), bits & infinite
+    bits = jnp.where(exponent > integer(bias + reduced_bias << of_mantissa), sign | infinite, bits)
+    bits = jnp.where(exponent <= integer(bias - reduced_bias << of_mantissa), sign, bits)
+  found = jax.lax.bitcast_convert_type(bits, x.dtype)
+  return jnp.where(jnp.isnan(x), x, found)
 
 
 @rule("regularized_incomplete_beta")

@@ -209,3 +209,30 @@ def test_polygamma_and_zeta_far_below_zero():
   x = np.array([-7.66, -7.3, -6.6, -0.5, 2.5], np.float32)
   check_plain_ops(jax.grad(lambda x: lax.digamma(x).sum()), x, rtol=2e-3)  # JAX itself rounds more there
   check_plain_ops(lambda x: lax.zeta(jnp.full_like(x, 2), x), x)
+
+
+def test_extremes_of_complex_numbers():
+  parts = np.array([-np.inf, -1, -0.0, 0, 2, np.inf], np.float32)
+  x, y = (part.reshape(-1).astype(np.complex64) for part in np.meshgrid(parts, parts))
+  z = lax.complex(x.real, y.real)
+
+  def function(z):
+    other = z.reshape(6, 6).T.reshape(-1)
+    return lax.max(z, other), lax.min(z, other), lax.max(z, z[7]), lax.min(z[9], z)
+
+  check_plain_ops(function, np.asarray(z))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
+def test_the_next_number_of_16_bits(dtype):
+  limits = jnp.finfo(dtype)
+  x = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, limits.max, limits.min, limits.tiny, 1.5, -300], dtype)
+  pairs = np.stack(np.meshgrid(x, x)).reshape(2, -1)
+  check_plain_ops(lax.nextafter, *pairs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("bits", [(5, 2), (4, 3), (8, 10), (2, 0), (8, 3), (3, 23)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, jnp.bfloat16])
+def test_numbers_rounded_to_any_number_of_bits(bits, dtype):
+  x = np.concatenate([_FLOATS, [1e-8, -6.1e-5, 1.0625, 1.1875, 448, 464, 57344, 61440, -65504, 0.0155, 0.0156]])
+  check_plain_ops(lambda x: lax.reduce_precision(x, *bits), x.astype(dtype), rtol=0, atol=0)

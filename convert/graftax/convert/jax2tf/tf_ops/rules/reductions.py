@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
@@ -14,6 +15,8 @@ from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import at_least_float32, cast, is_nan, reshape, select
+from graftax.convert.jax2tf.tf_ops.rules._traced import traced
+from graftax.convert.jax2tf.tf_ops.rules.elementwise import complex_extreme
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
@@ -36,6 +39,8 @@ _OF_TWO = {"add": "AddV2", "and": "BitwiseAnd", "max": "Maximum", "min": "Minimu
 
 def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tensor:
   """Returns the reduction of a tensor along axes with a primitive of two operands."""
+  if x.dtype.kind == "c" and primitive in ("max", "min") and axes:
+    return _complex_extreme(b, x, axes, primitive)
   of_numbers, of_bools = _REDUCTIONS[primitive]
   op = of_bools if x.dtype == np.bool_ else of_numbers
   if op in ("All", "Any") and x.dtype != np.bool_:
@@ -46,6 +51,18 @@ def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tenso
   shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
   wide = at_least_float32(b, x) if op in ("Sum", "Prod") else x
   return cast(b, b.op(op, wide, np.array(axes, np.int32), shape=shape), x.dtype)
+
+
+def _complex_extreme(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tensor:
+  """Returns the extremes of complex numbers in the order of their real parts, then of their imaginary parts."""
+  extreme, last = (jnp.max, -jnp.inf) if primitive == "max" else (jnp.min, jnp.inf)
+
+  def reduction(x: jax.Array) -> jax.Array:
+    real = extreme(x.real, axes, keepdims=True)
+    imag = extreme(jnp.where(x.real == real, x.imag, last), axes)
+    return lax.complex(lax.squeeze(real, axes), imag)
+
+  return traced(b, reduction, [x])
 
 
 def _of_bits(b: Builder, x: Tensor, axes: Sequence[int], reduce_bools: Callable[..., Tensor]) -> Tensor:
@@ -139,6 +156,8 @@ def combined(b: Builder, primitive: str, x: Tensor, y: Tensor) -> Tensor:
   bools = {"add": "LogicalOr", "max": "LogicalOr", "or": "LogicalOr"}
   if x.dtype == np.bool_:
     return b.op(bools.get(primitive, "LogicalAnd"), x, y, shape=x.shape)
+  if x.dtype.kind == "c" and primitive in ("max", "min"):
+    return complex_extreme(b, _OF_TWO[primitive], x, y)
   return b.op(_OF_TWO[primitive], x, y, shape=x.shape)
 
 

@@ -230,3 +230,17 @@ def test_reductions_over_vmapped_axes():
     return rows, jax.grad(lambda x: (jax.vmap(lambda r: r - lax.pmean(r, "i"), axis_name="i")(x) ** 3).sum())(x)
 
   check_plain_ops(function, _normal(3, 3))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_extremes_of_complex_numbers(dtype):
+  real, imag = np.random.default_rng(0).integers(-2, 3, (2, 5, 4)) / 2
+  x = (real + 1j * imag).astype(dtype)
+
+  def function(x):
+    found = [lax.reduce_max(x, (0,)), lax.reduce_min(x, (0, 1)), lax.reduce(x, np.asarray(0, dtype), lax.max, (1,))]
+    running = [f(x, axis, reverse) for f in (lax.cummax, lax.cummin) for axis in (0, 1) for reverse in (True, False)]
+    return found, running, lax.reduce_window(x, np.asarray(-1j, dtype), lax.max, (2, 3), (1, 2), "SAME")
+
+  with jax.enable_x64(dtype == np.complex128):
+    check_plain_ops(function, x)

@@ -36,6 +36,9 @@ def _neutral(primitive: str, x: Tensor) -> Any:
   """Returns what a primitive of two operands leaves unchanged."""
   monoid = monoid_of_primitive(primitive)
   assert monoid is not None, f"internal: {primitive} is not associative"
+  if x.dtype.kind == "c" and primitive in ("max", "min"):
+    edge = -np.inf if primitive == "max" else np.inf
+    return complex(edge, edge)
   return identity(monoid, x.dtype)
 
 
