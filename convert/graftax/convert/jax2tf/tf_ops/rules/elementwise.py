@@ -19,6 +19,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   select,
   through,
 )
+from graftax.convert.jax2tf.tf_ops.rules._special_functions import AT_EDGES
 from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
@@ -75,16 +76,16 @@ def _register_unary(primitive: str, op: str) -> None:
     return through(b, op, [x])
 
 
-# TensorFlow's kernels for float32 are wrong below -7 (TensorFlow 2.21). Those for float64 are right.
-_IN_FLOAT64 = ("Polygamma", "Zeta")
+# TensorFlow's kernels for float32 are wrong below -7 (the first two), or lose digits from 1e4 on (TensorFlow 2.21).
+_IN_FLOAT64 = ("Polygamma", "Zeta", "Igamma", "IgammaGradA", "Igammac")
 
 
 def _register_binary(primitive: str, op: str) -> None:
   @rule(primitive)
   def of_two(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    if op in _IN_FLOAT64:
-      return cast(b, binary(b, op, cast(b, x, np.float64), cast(b, y, np.float64)), x.dtype)
-    return binary(b, op, x, y)
+    wide = np.dtype(np.float64) if op in _IN_FLOAT64 else x.dtype
+    found = cast(b, binary(b, op, cast(b, x, wide), cast(b, y, wide)), x.dtype)
+    return traced(b, AT_EDGES[op], [x, y, found]) if op in AT_EDGES else found
 
 
 for _primitive, _op in _UNARY.items():
@@ -399,7 +400,8 @@ def _with_fewer_bits(x: jax.Array, own: tuple[int, int], exponent_bits: int, man
 @rule("regularized_incomplete_beta")
 def betainc(b: Builder, a: Tensor, y: Tensor, x: Tensor) -> Tensor:
   """Returns the regularized incomplete beta function."""
-  return through(b, "Betainc", [a, y, x])
+  found = through(b, "Betainc", [cast(b, operand, np.float64) for operand in (a, y, x)])  # that of float32 loses digits
+  return traced(b, AT_EDGES["Betainc"], [a, y, x, cast(b, found, x.dtype)])
 
 
 _FLOAT_BITS = {"bfloat16": (8, 7), "float16": (5, 10), "float32": (8, 23), "float64": (11, 52)}

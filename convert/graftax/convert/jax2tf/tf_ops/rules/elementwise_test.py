@@ -236,3 +236,24 @@ def test_the_next_number_of_16_bits(dtype):
 def test_numbers_rounded_to_any_number_of_bits(bits, dtype):
   x = np.concatenate([_FLOATS, [1e-8, -6.1e-5, 1.0625, 1.1875, 448, 464, 57344, 61440, -65504, 0.0155, 0.0156]])
   check_plain_ops(lambda x: lax.reduce_precision(x, *bits), x.astype(dtype), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, jnp.bfloat16])
+def test_incomplete_gamma_and_beta_functions_at_the_edges_of_their_domains(dtype):
+  points = np.array([np.nan, np.inf, -np.inf, 0, -1, -2.5, 0.5, 1, 3, 30.25], dtype)
+  a, x = np.stack(np.meshgrid(points, points)).reshape(2, -1)
+  of_beta = np.stack(np.meshgrid(points, points, points)).reshape(3, -1)
+
+  def function(a, x, of_beta):
+    return lax.igamma(a, x), lax.igammac(a, x), lax.igamma_grad_a(a, x), lax.betainc(*of_beta)
+
+  with jax.enable_x64(dtype == np.float64):
+    check_plain_ops(function, a, x, of_beta, **({"rtol": 2e-2, "atol": 1e-2} if dtype == jnp.bfloat16 else {}))
+
+
+def test_incomplete_gamma_functions_of_large_numbers():
+  a = np.array([1e4, 1e5], np.float32)
+  below, above = check_plain_ops(lambda a: (lax.igamma(a, a), lax.igammac(a, a)), a, rtol=0.15)
+  # JAX's own numbers are those of float32 here.
+  np.testing.assert_allclose(below, 0.5 + 1 / (3 * np.sqrt(2 * np.pi * a)), rtol=1e-5)
+  np.testing.assert_allclose(above, 0.5 - 1 / (3 * np.sqrt(2 * np.pi * a)), rtol=1e-5)
