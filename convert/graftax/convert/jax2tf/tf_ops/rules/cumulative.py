@@ -40,12 +40,16 @@ _running("cumprod", "Cumprod", "Mul", 1)
 
 @rule("cumlogsumexp")
 def cumlogsumexp(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-  """Returns the logarithm of running sums of exponentials. TensorFlow's kernel skips NaN."""
+  """Returns the logarithm of running sums of exponentials.
+
+  TensorFlow's kernel skips NaN, and makes NaN of two infinities.
+  """
   wide = at_least_float32(b, x)
   found = b.op("CumulativeLogsumexp", wide, np.int32(axis), shape=x.shape, reverse=reverse)
-  num_nans = b.op("Cumsum", cast(b, is_nan(b, x), np.int32), np.int32(axis), shape=x.shape, reverse=reverse)
-  marked = compare(b, "Greater", num_nans, 0)
-  return cast(b, select(b, marked, full(b, found, np.nan), found, x.shape), x.dtype)
+  for mark, value in ((compare(b, "Equal", x, np.inf), np.inf), (is_nan(b, x), np.nan)):
+    number = b.op("Cumsum", cast(b, mark, np.int32), np.int32(axis), shape=x.shape, reverse=reverse)
+    found = select(b, compare(b, "Greater", number, 0), full(b, found, value), found, x.shape)
+  return cast(b, found, x.dtype)
 
 
 @rule("cummax")

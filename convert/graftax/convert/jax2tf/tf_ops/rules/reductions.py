@@ -141,7 +141,8 @@ def _row_by_row(b: Builder, operands: Sequence[Tensor], function: ClosedJaxpr, a
 
   def reduction(*values: Any) -> Any:
     shape = tuple(values[0].shape[axis] for axis in kept)
-    rows = [lax.transpose(x, [*axes, *kept]).reshape(-1, math.prod(shape)) for x in values[:number]]
+    count = math.prod(values[0].shape[axis] for axis in axes)
+    rows = [lax.transpose(x, [*axes, *kept]).reshape(count, math.prod(shape)) for x in values[:number]]
     initial = [lax.broadcast_in_dim(value, rows[0].shape[1:], ()) for value in values[number:]]
     step = jax.vmap(jaxpr_as_fun(function))
     found, _ = lax.scan(lambda carry, row: (step(*carry, *row), None), initial, rows)

@@ -244,3 +244,14 @@ def test_extremes_of_complex_numbers(dtype):
 
   with jax.enable_x64(dtype == np.complex128):
     check_plain_ops(function, x)
+
+
+def test_running_logarithms_of_sums_with_infinities():
+  x = np.array([[1, np.inf, np.inf, 2], [-np.inf, -np.inf, 3, np.inf], [np.inf, np.nan, np.inf, 1]], np.float32)
+  check_plain_ops(lambda x: [lax.cumlogsumexp(x, axis, reverse) for axis in (0, 1) for reverse in (False, True)], x)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_empty_arrays_reduced_by_a_function(axes):
+  x = np.ones((0, 3), np.float32)
+  check_plain_ops(lambda x: lax.reduce(x, np.float32(3), lambda a, b: a * b + a, axes), x)
