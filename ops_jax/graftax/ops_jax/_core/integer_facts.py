@@ -345,8 +345,8 @@ class IntegerFacts:
     """
     if x.ndim:
       self._note_same_range(result, x)
-    if jnp.issubdtype(x.dtype, jnp.signedinteger):
-      result = self.note_concatenated(result, [x])
+    if _is_index(result) and jnp.issubdtype(x.dtype, jnp.signedinteger):
+      result = self._cast_entries(result, x)
     if not (_is_integer_scalar(result) and _is_integer_scalar(x)):
       return result
     range_, limits = self._range(x), np.iinfo(result.dtype)
@@ -365,6 +365,21 @@ class IntegerFacts:
       return result
     # The maximum of no elements is the least number of the dtype.
     return self._within(result, dataclasses.replace(range_, low=-np.inf))
+
+  def _cast_entries(self, result: Array, x: Array) -> Array:
+    """Notes the entries of `x` for `result`, which is `x` in another dtype, as far as the cast keeps their values.
+
+    What is noted of a narrow array holds up to multiples of its range, because integers wrap. So a wider one has other
+    values, unless they did not wrap before.
+    """
+    entries = self._find_entries(x)
+    if entries is None or result.dtype.itemsize <= x.dtype.itemsize:
+      return result if entries is None else self.with_entries(result, entries)
+    kept = [_is_exact(entry, x.dtype) for entry in entries]
+    if any(kept):
+      own = self.entries(result)
+      return self.with_entries(result, tuple(e if k else o for e, k, o in zip(entries, kept, own, strict=True)))
+    return result
 
   def _note_same_range(self, result: Array, x: Array) -> None:
     """Notes the range of the elements of `x` for those of `result`, if these are integers whose dtype holds it."""
@@ -417,7 +432,8 @@ class IntegerFacts:
     if noted is not None:
       return noted
     entries = self._entries_by_array(x)
-    return functools.reduce(_Range.union, map(self._range_of, entries)) if entries else _ANY
+    range_ = functools.reduce(_Range.union, map(self._range_of, entries)) if entries else _ANY
+    return range_ if _holds(x.dtype, range_) else _ANY
 
   def _range_of(self, entry: Affine) -> _Range:
     if not isinstance(entry.offset, int):
@@ -458,6 +474,30 @@ class _NoFacts(IntegerFacts):
 
 NO_FACTS: IntegerFacts = _NoFacts()
 """For lowerings that are called outside an evaluation."""
+
+
+def _is_exact(entry: Affine, dtype: np.dtype) -> bool:
+  """Returns whether an integer in an array of a dtype is its entry, and not only up to multiples of the dtype's range.
+
+  It is if the entry is known to be in the range, or is a base that was not narrowed. In 32 bits and more, a base plus
+  an offset is a position or a size, which does not wrap.
+  """
+  if entry.is_known:
+    return not isinstance(entry.offset, int) or _holds(dtype, _Range(entry.offset, entry.offset))
+  (base, factor), *others = entry.terms
+  is_sum = not others and factor == 1 and base.dtype.itemsize <= dtype.itemsize
+  return is_sum and (not _is_narrow(dtype) or (isinstance(entry.offset, int) and entry.offset == 0))
+
+
+def _holds(dtype: np.dtype, range_: _Range) -> bool:
+  """Returns whether integers of a range do not wrap in a dtype; a missing bound is within 32 bits and more."""
+  limits = np.iinfo(dtype)
+  ends = [end for end in (range_.low, range_.high) if np.isfinite(end) or _is_narrow(dtype)]
+  return all(limits.min <= end <= limits.max for end in ends)
+
+
+def _is_narrow(dtype: np.dtype) -> bool:
+  return dtype.itemsize < 4
 
 
 def _known_offset(item: Any) -> int:

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax.array import slicing
 from graftax.ops_jax.array.cast import cast
 from graftax.ops_jax.array.concat_split import concat_v2, pack
-from graftax.ops_jax.math.binary import add, maximum, minimum, sub
+from graftax.ops_jax.math.binary import add, maximum, minimum, mul, sub
 
 _X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 _INT64 = np.dtype(np.int64)
@@ -119,3 +119,45 @@ def test_a_cast_that_may_wrap_gives_no_fact():
     return minimum(small, np.uint8(0), facts=facts)
 
   assert not _is_known_under_jit(narrowed)
+
+
+def _doubled(n, facts):
+  return add(n, n, facts=facts)
+
+
+def _clipped(n, facts):
+  return minimum(maximum(n, np.int8(0), facts=facts), np.int8(100), facts=facts)
+
+
+def _wide(n, facts):
+  return cast(n, DstT=np.dtype(f"int{16 * n.dtype.itemsize}"), facts=facts)
+
+
+def _narrowed_and_back(n, facts):
+  return _wide(cast(n, DstT=np.dtype(f"int{4 * n.dtype.itemsize}"), facts=facts), facts)
+
+
+def _high_part(n, facts):
+  factor = np.int32(1103515245)
+  product = mul(_wide(n, facts), _wide(factor, facts), facts=facts)
+  return sub(_wide(mul(n, factor, facts=facts), facts), product, facts=facts)
+
+
+@pytest.mark.parametrize(
+  ("function", "n"),
+  [
+    (lambda n, facts: sub(_narrowed_and_back(n, facts), n, facts=facts), np.int32(2**20 + 5)),
+    (lambda n, facts: sub(_narrowed_and_back(n, facts), n, facts=facts), np.int64(2**40 + 5)),
+    (
+      lambda n, facts: sub(_wide(_doubled(n, facts), facts), _doubled(_wide(n, facts), facts), facts=facts),
+      np.int8(99),
+    ),
+    (lambda n, facts: minimum(_doubled(_clipped(n, facts), facts), np.int8(-5), facts=facts), np.int8(99)),
+    (lambda n, facts: _wide(add(pack([np.int8(99), n], T=n.dtype), np.int8(99), facts=facts), facts), np.int8(1)),
+    (_high_part, np.int32(12345)),
+  ],
+)
+def test_integers_that_wrap_are_not_taken_for_their_sums(function, n):
+  with jax.enable_x64(True), np.errstate(over="ignore"):
+    got = jax.jit(lambda n: function(n, IntegerFacts()))(n)
+    np.testing.assert_array_equal(got, function(n, NO_FACTS))
