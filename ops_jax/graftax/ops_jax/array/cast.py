@@ -49,7 +49,7 @@ def _cast_known(x: np.ndarray, dtype: np.dtype, truncate: bool) -> Array:
     if jnp.issubdtype(dtype, jnp.integer) and np.all(np.isfinite(x)) and np.all(np.abs(x) < 2**7):
       return x.real.astype(dtype) if dtype.kind == "i" else x.real.astype(np.int8).astype(dtype)
     return _cast_traced(jnp.asarray(x), canonical_dtype(dtype), truncate)
-  if x.dtype.kind == "c" and dtype.kind not in "cb":
+  if x.dtype.kind == "c" and dtype.kind != "c":
     x = x.real
   with np.errstate(all="ignore"):
     return x.astype(dtype)

@@ -44,6 +44,10 @@ def test_numbers_that_do_not_fit_match_tensorflows_scalar_path(target):
     check_raw_op("Cast", [np.array(value, np.float32)], {"DstT": target}, vmap=False, jit=False)
 
 
+def test_complex_numbers_are_true_where_their_real_part_is():
+  check_raw_op("Cast", [np.array([1j, 0, 1, 2j, 3 - 1j], np.complex64)], {"DstT": np.bool_}, vmap=False)
+
+
 def test_gradient_is_cast_back():
   x = np.array([0.5, -1.5], np.float32)
   for target in (np.float64, np.float16, ml_dtypes.bfloat16, np.complex64):
