@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, canonical_dtype
 from graftax.ops_jax._core.numeric import rank_keys, search_sorted
@@ -131,7 +132,7 @@ def nth_element(input: Array, n: Array, *, reverse: bool = False) -> Array:
     reverse: count from the largest.
 
   Returns:
-    `[...]`, dtype of `input`.
+    `[...]`, dtype of `input`. Equal elements share the derivative evenly.
 
   Raises:
     InvalidInputError: `input` has no axis.
@@ -139,9 +140,20 @@ def nth_element(input: Array, n: Array, *, reverse: bool = False) -> Array:
   input = jnp.asarray(input)
   if input.ndim == 0:
     raise InvalidInputError("NthElement: the input is a scalar; expected at least one axis.")
-  ordered = jnp.sort(input, axis=-1)
   place = input.shape[-1] - 1 - n if reverse else n
-  return jnp.take(ordered, jnp.asarray(place), axis=-1, mode="clip")
+  return _element_in_order(input, jnp.asarray(place))
+
+
+def _shared_partial(t: Array, z: Array, x: Array, place: Array) -> Array:
+  is_selected = (x == z[..., None]).astype(x.dtype)
+  return jnp.sum(t * is_selected, axis=-1) / jnp.sum(is_selected, axis=-1)
+
+
+def _select_in_order(x: Array, place: Array) -> jax.Array:
+  return jnp.take(jnp.sort(x, axis=-1), place, axis=-1, mode="clip")
+
+
+_element_in_order = with_partials(_select_in_order, _shared_partial, None)
 
 
 @register("InTopKV2", ignores=("T",))

@@ -92,6 +92,12 @@ def test_nth_element_gradient():
   check_raw_op("NthElement", [x, np.int32(1)], grad=["input"], vmap=["input"])
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_equal_elements_share_the_derivative_of_the_nth(reverse):
+  x = np.array([[1.0, 2.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
+  check_raw_op("NthElement", [x, np.int32(1)], {"reverse": reverse}, grad=["input"], grad_order=2, vmap=["input"])
+
+
 def test_nth_element_of_a_scalar_raises():
   check_raw_op_rejects("NthElement", [np.float32(1), np.int32(0)], match="scalar")
   assert nth_element(np.array([3, 1, 2]), 0) == 1
