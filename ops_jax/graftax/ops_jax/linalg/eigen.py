@@ -1,6 +1,6 @@
 """Eigenvalues and singular values with TensorFlow's gradients: SelfAdjointEigV2, Svd, Eig, XlaSvd."""
 
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -36,9 +36,42 @@ def self_adjoint_eig_v2(input: Array, *, compute_v: bool = True) -> tuple[Array,
     chooses another one than Eigen; a gradient that depends on the choice differs with it.
   """
   x = as_matrices("SelfAdjointEigV2", input, square=True)
-  hermitian = from_lower_triangle(x.astype(compute_dtype(x.dtype)))
-  vectors, values = jax.lax.linalg.eigh(hermitian, symmetrize_input=False, sort_eigenvalues=True)
+  values, vectors = _eigh(from_lower_triangle(x.astype(compute_dtype(x.dtype))))
   return values.astype(x.dtype), vectors.astype(x.dtype) if compute_v else jnp.zeros((0,), x.dtype)
+
+
+_Pair: TypeAlias = tuple[jax.Array, jax.Array]
+_Triple: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
+
+
+@jax.custom_jvp
+def _eigh(hermitian: jax.Array) -> _Pair:
+  vectors, values = jax.lax.linalg.eigh(hermitian, symmetrize_input=False, sort_eigenvalues=True)
+  return values, vectors
+
+
+@_eigh.defjvp
+def _eigh_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[_Pair, _Pair]:
+  values, vectors = _eigh(*primals)
+  rotated = adjoint(vectors) @ tangents[0] @ vectors
+  mixing = rotated * _reciprocal_gaps(values).astype(rotated.dtype)
+  return (values, vectors), (_real_diagonal(rotated), vectors @ mixing)
+
+
+def _reciprocal(x: jax.Array) -> jax.Array:
+  """Returns TensorFlow's `1 / x` for derivatives, which is 0 at 0: of equal values, the vectors are not determined."""
+  return x / (x * x + np.asarray(1e-20, x.dtype))
+
+
+def _reciprocal_gaps(values: jax.Array) -> jax.Array:
+  """Returns `[..., i, j]`, the reciprocal of `values[j] - values[i]`; 0 on the diagonal, also for derivatives."""
+  gaps = values[..., None, :] - values[..., :, None]
+  is_diagonal = jnp.eye(values.shape[-1], dtype=bool)
+  return jnp.where(is_diagonal, 0, _reciprocal(jnp.where(is_diagonal, 1, gaps)))
+
+
+def _real_diagonal(x: jax.Array) -> jax.Array:
+  return jnp.real(jnp.diagonal(x, axis1=-2, axis2=-1))
 
 
 @register("SelfAdjointEig", "BatchSelfAdjointEig", ignores=("T",))
@@ -81,11 +114,53 @@ def svd(input: Array, *, compute_uv: bool = True, full_matrices: bool = False) -
   x = as_matrices("Svd", input)
   wide = x.astype(compute_dtype(x.dtype))
   if not compute_uv:
-    values = jnp.linalg.svd(wide, compute_uv=False)
+    values = _singular_values(wide)
     return values.astype(x.dtype), jnp.zeros((0,), x.dtype), jnp.zeros((0,), x.dtype)
   is_full = full_matrices and x.shape[-1] != x.shape[-2]
-  left, values, right = jnp.linalg.svd(wide, full_matrices=is_full)
+  left, values, right = jnp.linalg.svd(wide, full_matrices=True) if is_full else _svd(wide)
   return values.astype(x.dtype), left.astype(x.dtype), adjoint(right).astype(x.dtype)
+
+
+@jax.custom_jvp
+def _svd(x: jax.Array) -> _Triple:
+  left, values, right = jnp.linalg.svd(x, full_matrices=False)
+  return left, values, right
+
+
+@_svd.defjvp
+def _svd_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[_Triple, _Triple]:
+  left, values, right = _svd(*primals)
+  dot, vectors = tangents[0], adjoint(right)
+  rotated = adjoint(left) @ dot @ vectors
+  scale = values[..., None, :].astype(rotated.dtype)
+  inverse = _reciprocal(scale)
+  gaps = _reciprocal_gaps(values * values).astype(rotated.dtype)
+  by_column, by_row = rotated * scale, rotated * jnp.swapaxes(scale, -1, -2)
+  # Of complex vectors also the phases turn, all of it on the left side.
+  phases = (rotated - adjoint(rotated)) / 2 * (jnp.eye(values.shape[-1], dtype=rotated.dtype) * inverse)
+  left_dot = left @ (gaps * (by_column + adjoint(by_column)) + phases)
+  right_dot = vectors @ (gaps * (by_row + adjoint(by_row)))
+  if dot.shape[-2] > dot.shape[-1]:
+    left_dot += _outside(left, dot @ vectors) * inverse
+  if dot.shape[-2] < dot.shape[-1]:
+    right_dot += _outside(vectors, adjoint(dot) @ left) * inverse
+  return (left, values, right), (left_dot, _real_diagonal(rotated), adjoint(right_dot))
+
+
+def _outside(vectors: jax.Array, x: jax.Array) -> jax.Array:
+  """Returns the part of columns that is orthogonal to `vectors`."""
+  return x - vectors @ (adjoint(vectors) @ x)
+
+
+@jax.custom_jvp
+def _singular_values(x: jax.Array) -> jax.Array:
+  return jnp.linalg.svd(x, compute_uv=False)
+
+
+@_singular_values.defjvp
+def _singular_values_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> _Pair:
+  left, values, right = _svd(*primals)
+  return values, _real_diagonal(adjoint(left) @ tangents[0] @ adjoint(right))
 
 
 @register("Eig", ignores=("T",))
@@ -119,7 +194,7 @@ def eig(input: Array, *, Tout: np.dtype, compute_v: bool = True) -> tuple[Array,
 
 
 @jax.custom_jvp
-def _ordered_eig(x: Array) -> tuple[Array, Array]:
+def _ordered_eig(x: jax.Array) -> _Pair:
   values, vectors = jnp.linalg.eig(x)
   if not jnp.iscomplexobj(x):
     return values, vectors
@@ -132,13 +207,10 @@ def _ordered_eig(x: Array) -> tuple[Array, Array]:
 
 
 @_ordered_eig.defjvp
-def _ordered_eig_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+def _ordered_eig_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[_Pair, _Pair]:
   values, vectors = _ordered_eig(*primals)
   rotated = jnp.linalg.solve(vectors, tangents[0] @ vectors)
-  gaps = values[..., None, :] - values[..., :, None]
-  is_diagonal = jnp.eye(values.shape[-1], dtype=bool)
-  mixing = jnp.where(is_diagonal, 0, rotated / jnp.where(is_diagonal, 1, gaps))
-  moved = vectors @ mixing
+  moved = vectors @ (rotated * _reciprocal_gaps(values))
   # Vectors keep their length, so the tangent's component along the vector is removed.
   along = jnp.real(jnp.sum(jnp.conj(vectors) * moved, axis=-2, keepdims=True)).astype(moved.dtype)
   return (values, vectors), (jnp.diagonal(rotated, axis1=-2, axis2=-1), moved - vectors * along)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax.linalg.eigen import xla_self_adjoint_eig, xla_svd
-from graftax.testing.raw_ops import raw_op
+from graftax.testing.raw_ops import check_raw_op, raw_op
 
 _DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 
@@ -71,6 +71,21 @@ def test_values_alone(op, attrs, dtype, shape):
   _check_invariant(op, _values(shape, dtype), attrs, lambda outputs, absolute, real, total: total(real(outputs[0])))
   with jax.enable_x64(True):
     assert raw_op(op, [_values(shape, dtype)], attrs).run(jnp.asarray(_values(shape, dtype)))[1].shape == (0,)
+
+
+_EQUAL_VALUES = [np.eye(3), np.diag([1.0, 1.0, 2.0]), np.zeros((2, 2)), np.array([np.eye(2), np.diag([3.0, -1.0])])]
+
+
+@pytest.mark.parametrize("x", _EQUAL_VALUES)
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_gradients_of_vectors_of_equal_eigenvalues_are_those_of_tensorflow(x, dtype):
+  check_raw_op("SelfAdjointEigV2", [x.astype(dtype)], grad=True, vmap=False)
+
+
+@pytest.mark.parametrize("x", [*_EQUAL_VALUES[:3], np.eye(3)[:, :2], np.eye(3)[:2], np.zeros((3, 2))])
+def test_gradients_of_vectors_of_equal_singular_values_are_those_of_tensorflow(x):
+  for dtype in (np.float32, np.float64):
+    check_raw_op("Svd", [x.astype(dtype)], grad=True, vmap=False)
 
 
 def test_eigh_reconstructs_its_input():
