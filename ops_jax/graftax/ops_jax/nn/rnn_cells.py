@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 
@@ -29,9 +30,9 @@ def _lstm_step(
   if peepholes is not None:
     in_gate, forget_gate = in_gate + cs_prev * peepholes[0], forget_gate + cs_prev * peepholes[1]
   i, f, ci = lax.logistic(in_gate), lax.logistic(forget_gate), jnp.tanh(gate["c"])
-  cs = ci * i + cs_prev * f
+  cs: Array = ci * i + cs_prev * f
   if cell_clip > 0:
-    cs = jnp.clip(cs, jnp.asarray(-cell_clip, cs.dtype), jnp.asarray(cell_clip, cs.dtype))
+    cs = _clipped(cs, jnp.asarray(cell_clip, cs.dtype))
   if peepholes is not None:
     out_gate = out_gate + cs * peepholes[2]
   o, co = lax.logistic(out_gate), jnp.tanh(cs)
@@ -78,6 +79,10 @@ def lstm_block_cell(
   return _lstm_step(jnp.asarray(x), cs_prev, h_prev, w, peepholes, b, "icfo", forget_bias, cell_clip)
 
 
+# TensorFlow's gradient takes no notice of the clipping.
+_clipped = with_partials(lambda cs, limit: jnp.clip(cs, -limit, limit), lambda t, y, cs, limit: t, None)
+
+
 def _block_lstm(
   seq_len_max: Array,
   x: Any,
@@ -100,7 +105,10 @@ def _block_lstm(
     return (results[1], results[6]), results
 
   times = jnp.arange(x.shape[0], dtype=jnp.asarray(seq_len_max).dtype)
-  return lax.scan(step, (cs_prev, h_prev), (times, x))[1]
+  i, cs, f, o, ci, co, h = lax.scan(step, (cs_prev, h_prev), (times, x))[1]
+  # TensorFlow's gradient is that of the cell states and the outputs alone.
+  i, f, o, ci, co = lax.stop_gradient((i, f, o, ci, co))
+  return i, cs, f, o, ci, co, h
 
 
 @register("BlockLSTM", ignores=("T",))
@@ -122,7 +130,8 @@ def block_lstm(
   """Runs an LSTM over a whole sequence `x`, `[time, batch, inputs]`; see `LSTMBlockCell`.
 
   Returns:
-    `i, cs, f, o, ci, co, h`, each `[time, batch, units]`, 0 from step `seq_len_max` on.
+    `i, cs, f, o, ci, co, h`, each `[time, batch, units]`, 0 from step `seq_len_max` on. As in TensorFlow, only `cs` and
+    `h` have derivatives, as if the cell state was not clipped.
   """
   peepholes = (wci, wcf, wco) if use_peephole else None
   return _block_lstm(seq_len_max, x, cs_prev, h_prev, w, peepholes, b, "icfo", forget_bias, cell_clip)
@@ -143,7 +152,11 @@ def block_lstm_v2(
   cell_clip: float = 0.0,
   use_peephole: bool = False,
 ) -> tuple[Array, ...]:
-  """Computes `BlockLSTM` with the gates in the order input, forget, cell, output, and without forget bias."""
+  """Computes `BlockLSTM` with the gates in the order input, forget, cell, output, and without forget bias.
+
+  Differs from TF: TensorFlow's gradient takes the gates in the order of `BlockLSTM`, so it is that of another function;
+    ours is that of this op.
+  """
   peepholes = (wci, wcf, wco) if use_peephole else None
   return _block_lstm(seq_len_max, x, cs_prev, h_prev, w, peepholes, b, "ifco", 0.0, cell_clip)
 

@@ -29,6 +29,12 @@ def test_lstm_over_a_sequence(op):
   check_raw_op(op, inputs, {"use_peephole": True}, vmap=["x"], **_CLOSE)
 
 
+@pytest.mark.parametrize("attrs", [{"cell_clip": 0.0}, {"cell_clip": 0.5}, {"cell_clip": 0.5, "use_peephole": True}])
+def test_gradients_are_those_of_states_that_are_not_clipped(attrs):
+  inputs = [np.int64(5), _normal(5, 2, 3), *_STATE]
+  check_raw_op("BlockLSTM", inputs, attrs, grad=True, vmap=False, **_CLOSE)
+
+
 @pytest.mark.parametrize("op", ["BlockLSTM", "BlockLSTMV2"])
 def test_steps_after_the_longest_sequence_are_zero(op):
   # TensorFlow leaves most of the outputs there uninitialized.
