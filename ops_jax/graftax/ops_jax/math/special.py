@@ -74,9 +74,9 @@ def lgamma(x: Array) -> Array:
     x: any shape; float16, bfloat16, float32 or float64.
 
   Returns:
-    Shape and dtype of `x`; infinity at 0 and negative integers.
+    Shape and dtype of `x`; infinity at 0 and negative integers, where the derivative is NaN.
   """
-  return _in_float32(jax.lax.lgamma, x)
+  return with_derivative(lambda x: _in_float32(jax.lax.lgamma, x), lambda x, y: digamma(x), x)
 
 
 @register("Digamma", ignores=("T",))

@@ -78,7 +78,7 @@ def test_poles_and_ends():
   check_raw_op("Expint", [np.array([-2.0, 0.0, np.inf, np.nan])], vmap=False)
   for op in ("Dawsn", "FresnelCos", "FresnelSin"):
     check_raw_op(op, [np.array([np.inf, -np.inf, np.nan])], vmap=False)
-  check_raw_op("Lgamma", [np.array([0.0, -1.0, -2.5, np.inf])], vmap=False)
+  check_raw_op("Lgamma", [np.array([0.0, -1.0, -2.5, np.inf])], grad=True, grad_order=2, vmap=False)
   check_raw_op("Erfinv", [np.array([-1.0, 1.0, 2.0])], vmap=False)
   check_raw_op("Ndtri", [np.array([0.0, 1.0])], vmap=False)
   check_raw_op("Spence", [np.array([0.0, -1.0])], vmap=False)
