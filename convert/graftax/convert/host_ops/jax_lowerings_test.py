@@ -27,6 +27,12 @@ from graftax.convert.host_ops.strings_test import SOME, check
     lambda x: tf.pad(x[:4], [[1, 2]], "SYMMETRIC"),
     lambda x: tf.edit_distance(*(tf.strings.bytes_split(part).to_sparse() for part in (x[:50], x[50:99]))),
     lambda x: tf.one_hot(tf.strings.to_hash_bucket_fast(x[:9], 4), 4),
+    lambda x: tf.sets.union(x[None, :20], x[None, 10:30]),
+    lambda x: tf.sets.intersection(*(tf.strings.bytes_split(part).to_sparse() for part in (x[:50], x[50:100]))),
+    lambda x: tf.sets.size(tf.strings.bytes_split(x[:50]).to_sparse()),
+    lambda x: tf.sets.union(x[None, :20], x[None, 10:30]),
+    lambda x: tf.sets.intersection(*(tf.strings.bytes_split(part).to_sparse() for part in (x[:50], x[50:100]))),
+    lambda x: tf.sets.size(tf.strings.bytes_split(x[:50]).to_sparse()),
   ],
 )
 def test_strings_are_rearranged_compared_and_looped_over(function):

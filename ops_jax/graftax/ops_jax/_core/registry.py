@@ -164,10 +164,10 @@ def register(
       shapes alone. "accept": the function handles pairs like any other input. "only": the function is used in addition
       to the op's ordinary lowering, for nodes that receive pairs.
     data_inputs: names of the inputs whose elements the function only rearranges; all other inputs are positions and
-      shapes. If these inputs are pairs, the function runs twice, on the low and on the high halves. If they
-      are strings, it runs on numbers in their place; 0 is the empty string.
-    compared_inputs: names of the inputs whose elements the function rearranges or compares for equality. If they are
-      strings, it runs on numbers in their place; those of equal strings are equal.
+      shapes. If these inputs are pairs, the function runs twice, on the low and on the high halves. If they are
+      strings, it runs on numbers in their place; 0 is the empty string.
+    compared_inputs: names of the inputs whose elements the function rearranges or compares. If they are strings, it
+      runs on numbers in their place, which compare as the strings do.
     known_inputs: names of the inputs that the function reads in NumPy if they are known, so that 64-bit integers beyond
       32 bits are exact, as in `x[0:2**63 - 1]`.
     symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors with

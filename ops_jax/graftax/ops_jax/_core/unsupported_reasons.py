@@ -34,10 +34,6 @@ _SERVERS = "it collects requests of a server, or orders its threads; convert the
 _OBSERVERS = "it observes values for a debugger or for calibration; save the graph without it"
 _TENSORFLOW_TESTS = "only TensorFlow's own tests use it"
 _EXPERIMENTAL = "it belongs to an experimental set of ops that no function of TensorFlow's Python API makes"
-_ROWS = (
-  "it compares the rows of sparse tensors, for which no lowering is written; compute it outside, or register a "
-  "lowering that works on padded rows"
-)
 # Whatever TensorFlow's compiler has, and could be asked to compile, has a lowering: op_index_test.py checks that.
 _NOT_WRITTEN = (
   "it has no lowering, and TensorFlow's compiler does not have it; register one with "
@@ -73,10 +69,9 @@ _REASONS = tuple(
     (r".*(Queue|Barrier|Accumulator).*|.*Reader.*|(Ordered)?Map(Un)?[Ss]tage.*|(Un)?[Ss]tage.*|RecordInput", _QUEUE),
     (r"(EagerPyFunc|PyFunc|PyFuncStateless)", "it calls a Python function of the process that made the graph; register "
       "a lowering that calls it with jax.pure_callback"),
-    (r"SetSize", _ROWS),
     (r"ComputeAccidentalHits", "the number of hits depends on data, but JAX's shapes are static; call the loss with "
       "remove_accidental_hits=False"),
-    (r"(.*SetOperation|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
+    (r"(Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
       r"GenerateBoundingBoxProposals)", _SHAPE),
     (r"(Ref)?(Enter|Exit|Merge|NextIteration|Switch)|_SwitchN|LoopCond", _CONTROL_FLOW),
     (r"TensorArray(?!.*V3).*", _OLD_ARRAYS),

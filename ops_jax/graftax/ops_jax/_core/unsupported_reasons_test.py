@@ -23,8 +23,6 @@ from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
     ("FIFOQueueV2", "session"),
     ("PyFunc", "pure_callback"),
     ("SparseSegmentSumGradV2", "static"),
-    ("SetSize", "padded rows"),
-    ("DenseToDenseSetOperation", "depends on data"),
     ("DecodeJpeg", "host"),
     ("QuantizedConv2D", "float graph"),
     ("LearnedUnigramCandidateSampler", "checkpoint"),

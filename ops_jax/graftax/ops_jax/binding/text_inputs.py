@@ -5,6 +5,7 @@ their values can be read. A lowering that only rearranges or compares the string
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -139,11 +140,15 @@ def _number_by_position(arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray],
 
 
 def _number_by_value(arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-  """Gives equal strings equal numbers; takes longer."""
-  known = {b"": 0}
-  flat = [[known.setdefault(string, len(known)) for string in array.reshape(-1).tolist()] for array in arrays]
-  numbers = [np.array(items, np.int32).reshape(array.shape) for items, array in zip(flat, arrays, strict=True)]
-  return numbers, np.array(list(known), object)
+  """Gives equal strings equal numbers, in the order of the strings; takes longer."""
+  flat = [array.reshape(-1).tolist() for array in arrays]
+  strings = sorted({b"", *itertools.chain.from_iterable(flat)})
+  number = {string: position for position, string in enumerate(strings)}
+  numbers = [
+    np.array([number[item] for item in items], np.int32).reshape(array.shape)
+    for items, array in zip(flat, arrays, strict=True)
+  ]
+  return numbers, np.array(strings, object)
 
 
 def _looked_up(strings: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@
 - `ragged`: Ragged tensors (values and row splits): RaggedRange, RaggedTensorToTensor, RaggedTensorToSparse,
   RaggedGather.
 - `segment`: Segment reductions of selected rows, as in embedding lookups: SparseSegmentSum, Mean and SqrtN.
+- `sets`: Sets along the last axis: DenseToDenseSetOperation, SparseToSparseSetOperation, SetSize. All inputs must be
+  known.
 - `sparse_tensor`: Sparse tensors with results of static shape: SparseToDense, SparseTensorDenseMatMul, SparseReduceSum,
   SparseConcat.
 """
@@ -24,5 +26,6 @@ LOWERINGS = (
   "fill_slice_split",
   "ragged",
   "segment",
+  "sets",
   "sparse_tensor",
 )
