@@ -15,6 +15,7 @@
 - `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.
 - `scripts`: The script of code points: UnicodeScript.
 - `sentencepiece`: Pieces of text by a SentencePiece model: SentencepieceTokenizeOp and others.
+- `sequence_examples`: Serialized tf.SequenceExample messages: ParseSequenceExampleV2, ParseSequenceExample and others.
 - `string_ngrams`: N-grams of strings: StringNGrams, NgramsStringJoin of TensorFlow Text.
 - `strings`: Strings by bytes: StringLower, Substr, StringSplit, StringJoin, Add, StringFormat, base64.
 - `tables`: Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport.
@@ -43,6 +44,7 @@ HOST_OPS = (
   "regex",
   "scripts",
   "sentencepiece",
+  "sequence_examples",
   "string_ngrams",
   "strings",
   "tables",

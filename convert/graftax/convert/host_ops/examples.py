@@ -12,7 +12,15 @@ from graftax.convert.host_ops.wire_format import WireError, fields, integers, pa
 from graftax.graphdef_ir import PartialShape
 from graftax.ops_jax import Context, InvalidInputError
 
-__all__ = ["parse_example", "parse_example_v2", "parse_single_example"]
+__all__ = [
+  "Feature",
+  "as_bytes",
+  "feature_values",
+  "parse_example",
+  "parse_example_v2",
+  "parse_single_example",
+  "read_feature",
+]
 
 # The field number in the message Feature for each kind of values.
 _KINDS = {1: np.dtype(object), 2: np.dtype(np.float32), 3: np.dtype(np.int64)}
@@ -116,63 +124,77 @@ def _keys(keys: Sequence[np.ndarray]) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Feature:
+class Feature:
   """The values of a feature; the dtype is None if the message names no kind of values."""
 
   dtype: np.dtype | None
   values: np.ndarray
 
 
-def _features(message: bytes) -> dict[bytes, _Feature]:
+def _features(message: bytes) -> dict[bytes, Feature]:
   """Returns the features of one message by their names."""
   try:
     entries = [
-      dict(fields(_bytes(entry)))
+      dict(fields(as_bytes(entry)))
       for number, features in fields(message)
       if number == 1
-      for key, entry in fields(_bytes(features))
+      for key, entry in fields(as_bytes(features))
       if key == 1
     ]
-    return {_bytes(entry.get(1, b"")): _feature(_bytes(entry.get(2, b""))) for entry in entries}
+    return {as_bytes(entry.get(1, b"")): read_feature(as_bytes(entry.get(2, b""))) for entry in entries}
   except WireError as e:
     raise InvalidInputError(f"ParseExample: {message[:20]!r} is not a serialized tf.Example: {e}.") from e
 
 
-def _bytes(value: bytes | int) -> bytes:
+def as_bytes(value: bytes | int) -> bytes:
+  """Returns the content of a field that holds a message or a string.
+
+  Raises:
+    WireError: it is a number.
+  """
   if isinstance(value, int):
     raise WireError("a number in place of a message")
   return value
 
 
-def _feature(message: bytes) -> _Feature:
-  feature = _Feature(None, np.zeros(0))
+def read_feature(message: bytes) -> Feature:
+  """Returns the values of one serialized Feature.
+
+  Raises:
+    WireError: the message is malformed.
+  """
+  feature = Feature(None, np.zeros(0))
   for number, content in fields(message):
     if number in _KINDS:
-      feature = _Feature(_KINDS[number], _values(number, _bytes(content)))
+      feature = Feature(_KINDS[number], _values(number, as_bytes(content)))
   return feature
 
 
 def _values(kind: int, message: bytes) -> np.ndarray:
   parts: Iterator[bytes | int] = (content for number, content in fields(message) if number == 1)
   if kind == 1:
-    return string_array(_bytes(part) for part in parts)
+    return string_array(as_bytes(part) for part in parts)
   if kind == 3:
     return integers(parts)
   return np.concatenate([np.zeros(0, _KINDS[kind]), *(packed_floats(part) for part in parts)])
 
 
-def _column(examples: Sequence[dict[bytes, _Feature]], key: bytes, dtype: np.dtype) -> _Column:
+def _column(examples: Sequence[dict[bytes, Feature]], key: bytes, dtype: np.dtype) -> _Column:
   """Returns the values of one feature in each example; None if an example does not have it."""
-  column: _Column = []
-  for example in examples:
-    feature = example.get(key)
-    if feature is None or feature.dtype is None:
-      column.append(None)
-    elif feature.dtype != dtype:
-      raise InvalidInputError(f"ParseExample: feature {key!r} holds {feature.dtype}; expected {dtype}.")
-    else:
-      column.append(feature.values)
-  return column
+  return [feature_values(example.get(key), key, dtype) for example in examples]
+
+
+def feature_values(feature: Feature | None, key: bytes, dtype: np.dtype) -> np.ndarray | None:
+  """Returns the values of a feature; None if there is no feature, or if it has no values of any kind.
+
+  Raises:
+    InvalidInputError: it holds values of another type.
+  """
+  if feature is None or feature.dtype is None:
+    return None
+  if feature.dtype != dtype:
+    raise InvalidInputError(f"ParseExample: feature {key!r} holds {feature.dtype}; expected {dtype}.")
+  return feature.values
 
 
 def _lengths(column: _Column) -> list[int]:
@@ -202,7 +224,7 @@ def _splits(column: _Column, dtype: np.dtype, is_batch: bool) -> np.ndarray:
 
 def _dense(
   ctx: Context,
-  examples: Sequence[dict[bytes, _Feature]],
+  examples: Sequence[dict[bytes, Feature]],
   key: bytes,
   default: np.ndarray,
   shape: PartialShape,

@@ -6,7 +6,7 @@ import tensorflow as tf
 from graftax.convert.host_ops.strings_test import check
 
 
-def _example(**features):
+def example(**features):
   kinds = {
     bytes: lambda values: {"bytes_list": tf.train.BytesList(value=values)},
     float: lambda values: {"float_list": tf.train.FloatList(value=values)},
@@ -17,9 +17,9 @@ def _example(**features):
 
 
 EXAMPLES = [
-  _example(a=[1, 2], b=[b"x", b"yy"], c=[1.5, 2.5, -1.0], d=[7]),
-  _example(a=[-5], c=[0.0, 1.0, 2.0], d=[2**40]),
-  _example(c=[9.0, 8.0, 7.0], b=[b""]),
+  example(a=[1, 2], b=[b"x", b"yy"], c=[1.5, 2.5, -1.0], d=[7]),
+  example(a=[-5], c=[0.0, 1.0, 2.0], d=[2**40]),
+  example(c=[9.0, 8.0, 7.0], b=[b""]),
 ]
 
 

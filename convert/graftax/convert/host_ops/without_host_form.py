@@ -5,7 +5,6 @@
 
 __all__ = ["WITHOUT_HOST_FORM"]
 
-_SEQUENCES = "sequences of tf.SequenceExample are not parsed; parse them in TensorFlow and pass the arrays"
 _TFLITE = "its model is a table that TensorFlow Text compiles in a format of its own"
 _MODEL = "it runs a compiled model of TensorFlow Text"
 _METRIC = "it is a metric, or an algorithm for training data, that models do not contain"
@@ -15,9 +14,6 @@ WITHOUT_HOST_FORM: dict[str, str] = {
   "DecodeJxl": "Pillow has no decoder of JPEG XL",
   "DecodeProtoV2": "the description of its message is in a file or in the program that made the graph",
   "DecodeWebP": "WebP is not among the formats that heads decode; pass the pixels",
-  "ParseSequenceExample": _SEQUENCES,
-  "ParseSequenceExampleV2": _SEQUENCES,
-  "ParseSingleSequenceExample": _SEQUENCES,
   "ConstrainedSequence": _METRIC,
   "FastBertNormalize": _TFLITE,
   "FindSourceOffsets": "its map of positions is a variant that only NormalizeUTF8WithOffsetsMap makes",
