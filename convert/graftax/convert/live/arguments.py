@@ -99,7 +99,7 @@ def _traceable(tf: TensorFlow, leaf: Leaf) -> PyTree:
     return leaf
   if isinstance(leaf, tf.TypeSpec):
     return leaf
-  if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices | tf.Tensor):
+  if isinstance(leaf, tf.Tensor | tf.__internal__.CompositeTensor):
     return tf.type_spec_from_value(leaf)
   if isinstance(leaf, CompositeTensor):
     return _composite_spec(tf, leaf)

@@ -1,7 +1,7 @@
 """Reads the nested inputs and outputs of a ConcreteFunction as `InputStructure` and `OutputStructure`."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tree
@@ -11,6 +11,7 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.live.arguments import marked_argument
 from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.composite import IndexedSlices, RaggedTensor, SparseTensor
+from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import DType, Function, PartialShape, TensorSpec
 
@@ -92,17 +93,52 @@ def _leaf(tf: TensorFlow, leaf: Leaf, concrete: TfFunction, verb: str) -> PyTree
     if isinstance(leaf, kinds):
       parts = [_spec(part) for part in tf.nest.flatten(leaf, expand_composites=True)]
       return make(parts)
-  if isinstance(leaf, tf.TypeSpec) or hasattr(leaf, "_type_spec"):
-    raise ConversionError(
-      f"{_name(concrete)}: {verb} {leaf!r}, which has no JAX counterpart; expected tensors, ragged or sparse "
-      "tensors, or indexed slices."
-    )
+  spec = leaf if isinstance(leaf, tf.TypeSpec) else getattr(leaf, "_type_spec", None)
+  if spec is not None:
+    return _components(tf, spec, concrete, verb)
   if hasattr(leaf, "__tf_flatten__"):
-    raise ConversionError(
-      f"{_name(concrete)}: {verb} a {type(leaf).__name__}, a structure that only TensorFlow can flatten; expected "
-      f"tuples, named tuples, lists, dicts or attrs classes. Wrap the function in one that does."
-    )
+    return _flattened(tf, leaf, concrete, verb)
   return marked_argument(leaf)
+
+
+def _components(tf: TensorFlow, spec: Leaf, concrete: TfFunction, verb: str) -> PyTree:
+  """Returns the components of any other composite tensor, nested as it nests them; of an extension type by name."""
+  if getattr(spec, "_tf_extension_type_is_packed", True) is False:
+    # TensorFlow flattens the fields in the order in which the constructor of the spec sets them. Fields without tensors
+    # are fixed by the spec, and need not be of a kind that JAX can pass on.
+    fields = {
+      name.lstrip("_"): _specs(tf, _plain_mappings(value), concrete, verb)
+      for name, value in vars(spec).items()
+      if spec._tf_extension_type_has_field(name) and any(isinstance(x, tf.TypeSpec) for x in tf.nest.flatten(value))
+    }
+    return named_tuple_class(spec.value_type.__name__, tuple(fields))(*fields.values())
+  parts = spec._component_specs
+  if any(
+    isinstance(part, tf.TensorSpec) and part.dtype in (tf.variant, tf.resource) for part in tf.nest.flatten(parts)
+  ):
+    raise ConversionError(
+      f"{_name(concrete)}: {verb} {spec!r}, which has no JAX counterpart; expected tensors, or composite tensors that "
+      f"consist of tensors."
+    )
+  found: PyTree = tf.nest.map_structure(lambda part: _leaf(tf, part, concrete, verb), parts)
+  return found
+
+
+def _plain_mappings(value: PyTree) -> PyTree:
+  """Returns a field of the spec of an extension type with dicts in place of TensorFlow's own mappings."""
+  if isinstance(value, Mapping):
+    return {key: _plain_mappings(item) for key, item in value.items()}
+  return tuple(map(_plain_mappings, value)) if type(value) is tuple else value
+
+
+def _flattened(tf: TensorFlow, leaf: Leaf, concrete: TfFunction, verb: str) -> PyTree:
+  """Returns the components of an object that flattens itself, by the names of its attributes if they are attributes."""
+  _, components = leaf.__tf_flatten__()
+  names = [next((name for name, value in vars(leaf).items() if value is part), "") for part in components]
+  values = [_specs(tf, part, concrete, verb) for part in components]
+  if not all(names) or len(set(names)) < len(names):
+    return tuple(values)
+  return named_tuple_class(type(leaf).__name__, tuple(name.lstrip("_") for name in names))(*values)
 
 
 def _ragged(parts: list[TensorSpec]) -> Leaf:

@@ -326,6 +326,7 @@ def _paired_leaves(name: str, spec: object, value: object, function: str) -> lis
   spec_leaves = tree.flatten_with_path(spec)
   if len(spec_leaves) == 1 and not spec_leaves[0][0]:
     return [((), spec_leaves[0][1], value)]
+  value = _as_tuples(spec, value)
   try:
     values = tree.flatten_up_to(spec, value, check_types=False)
   except (TypeError, ValueError, KeyError) as e:
@@ -336,6 +337,25 @@ def _paired_leaves(name: str, spec: object, value: object, function: str) -> lis
       f"{function}: argument {name!r} is nested differently than when it was converted: {'; '.join(what) or e}."
     ) from e
   return [(path, leaf, v) for (path, leaf), v in zip(spec_leaves, values, strict=True)]
+
+
+def _as_tuples(spec: object, value: Any) -> PyTree:
+  """Returns a value with tuples in place of objects with attributes where `spec` has named tuples.
+
+  A named tuple describes an extension type, or a class that TensorFlow flattens; its instances may be passed too.
+  """
+  if isinstance(spec, tuple) and hasattr(spec, "_fields") and not isinstance(value, list | tuple):
+    found = [getattr(value, name, getattr(value, f"_{name}", value)) for name in spec._fields]
+    value = value if any(item is value for item in found) else found
+  if isinstance(spec, Mapping) and isinstance(value, Mapping) and spec.keys() == value.keys():
+    return {key: _as_tuples(spec[key], value[key]) for key in spec}
+  if isinstance(spec, list | tuple) and isinstance(value, list | tuple) and len(spec) == len(value):
+    items = [_as_tuples(*pair) for pair in zip(spec, value, strict=True)]
+    # The fields of a named tuple are paired by name.
+    is_named = hasattr(spec, "_fields") and not hasattr(value, "_fields")
+    kind = type(spec) if is_named else type(value) if hasattr(value, "_fields") else list
+    return kind(items) if kind is list else kind(*items)
+  return value
 
 
 def _differences(spec: object, value: object, path: tuple[Any, ...]) -> tuple[list[str], list[tuple[str, str]]]:

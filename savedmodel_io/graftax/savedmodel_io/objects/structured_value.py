@@ -87,6 +87,8 @@ def _decode_named_tuple(proto: schema.NamedTupleValue) -> PyTree:
 
 def _decode_type_spec(proto: schema.TypeSpecProto) -> Leaf:
   state = decode_structure(proto.type_state) if proto.HasField("type_state") else None
+  if proto.type_spec_class == schema.TypeSpecProto.EXTENSION_TYPE_SPEC:
+    return _extension_type(proto.type_spec_class_name, state)
   decode = _TYPE_SPECS.get(proto.type_spec_class)
   if decode is not None:
     if not isinstance(state, tuple):
@@ -97,6 +99,26 @@ def _decode_type_spec(proto: schema.TypeSpecProto) -> Leaf:
   return OpaqueTypeSpec(
     proto.type_spec_class_name or f"class {proto.type_spec_class}", state, proto.num_flat_components
   )
+
+
+def _extension_type(name: str, state: object) -> PyTree:
+  """Returns the fields of the spec of an extension type that hold tensors, as a named tuple."""
+  if not isinstance(state, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in state):
+    raise DamagedSavedModelError(f"type spec {name!r} has state {state!r}; expected names and values of fields")
+  if any(not isinstance(key, str) for key, _ in state):
+    raise DamagedSavedModelError(f"type spec {name!r} has a field whose name is not a text")
+  # The other fields are fixed. A packed extension type is one variant.
+  if any(key == "_tf_extension_type_is_packed" and value for key, value in state):
+    return OpaqueTypeSpec(name, state, 1)
+  fields = {key: value for key, value in state if any(spec_components(leaf) for leaf in flatten_structure(value))}
+  cls = named_tuple_class(name.removesuffix(".Spec").rpartition(".")[2], tuple(key.lstrip("_") for key in fields))
+  return cls(*fields.values())
+
+
+def _row_partition_spec(num_rows: object, _num_values: object, _row_length: object, dtype: object) -> TensorSpec:
+  sizes = _shape(num_rows).dims
+  num_splits = None if not sizes or sizes[0] is None else sizes[0] + 1
+  return TensorSpec(PartialShape((num_splits,)), _dtype(dtype))
 
 
 def _sparse_spec(shape: object, dtype: object) -> SparseTensorSpec:
@@ -158,4 +180,5 @@ _TYPE_SPECS: dict[int, Callable[..., Any]] = {
   schema.TypeSpecProto.INDEXED_SLICES_SPEC: _indexed_slices_spec,
   schema.TypeSpecProto.RAGGED_TENSOR_SPEC: _ragged_spec,
   schema.TypeSpecProto.VARIABLE_SPEC: _variable_spec,
+  schema.TypeSpecProto.ROW_PARTITION_SPEC: _row_partition_spec,
 }

@@ -146,6 +146,25 @@ def test_other_type_specs_stay_opaque():
   assert [spec.dtype for spec in structure_specs(spec)] == [DType.VARIANT]
 
 
+def test_an_extension_type_is_a_named_tuple_of_its_fields_with_tensors():
+  def field(name, value):
+    return _tuple(_Value(string_value=name), value)
+
+  vector = _Value(tensor_spec_value=schema.TensorSpecProto(shape=_shape(3), dtype=1))
+  fields = (field("_values", vector), field("label", _Value(string_value="x")), field("parts", _tuple(vector, vector)))
+  spec = decode_structure(_type_spec(_Class.EXTENSION_TYPE_SPEC, *fields, name="library.Masked.Spec", components=3))
+  assert (type(spec).__name__, spec._fields) == ("Masked", ("values", "parts"))
+  assert [str(spec) for spec in structure_specs(spec)] == ["float32[3]"] * 3
+  packed = field("_tf_extension_type_is_packed", _Value(bool_value=True))
+  assert isinstance(decode_structure(_type_spec(_Class.EXTENSION_TYPE_SPEC, *fields, packed)), OpaqueTypeSpec)
+
+
+def test_a_row_partition_is_passed_as_its_row_splits():
+  one, unknown = (_Value(tensor_shape_value=_shape(size)) for size in (4, -1))
+  spec = decode_structure(_type_spec(_Class.ROW_PARTITION_SPEC, one, unknown, unknown, _INT64))
+  assert str(spec) == "int64[5]"
+
+
 def test_structures_are_flattened_as_tensorflow_does():
   structure = ({"b": 1, "a": [2, None]}, (), 3)
   assert flatten_structure(structure) == [2, None, 1, 3]
@@ -159,6 +178,10 @@ def test_structures_are_flattened_as_tensorflow_does():
     _Value(tensor_dtype_value=77),
     _Value(tensor_spec_value=schema.TensorSpecProto(dtype=77)),
     _Value(type_spec_value=schema.TypeSpecProto(type_spec_class=_Class.SPARSE_TENSOR_SPEC)),
+    _Value(type_spec_value=schema.TypeSpecProto(type_spec_class=_Class.EXTENSION_TYPE_SPEC)),
+    _type_spec(_Class.EXTENSION_TYPE_SPEC, _INT),
+    _type_spec(_Class.EXTENSION_TYPE_SPEC, _tuple(_INT, _INT)),
+    _type_spec(_Class.ROW_PARTITION_SPEC, _INT),
     _type_spec(_Class.SPARSE_TENSOR_SPEC, _FLOAT),
     _type_spec(_Class.SPARSE_TENSOR_SPEC, _FLOAT, _ANY_BY_TWO),
     _type_spec(_Class.RAGGED_TENSOR_SPEC, _ANY_BY_TWO, _FLOAT, _Value(int64_value=1 << 40), _INT64),
