@@ -160,6 +160,7 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
   ("TensorArrayCloseV3 TensorArrayScatterV3 TensorArraySplitV3 TensorArrayWriteV3", OpTraits(effect="flow")),
   ("EmptyTensorList TensorListFromTensor TensorListReserve TensorListScatter", OpTraits(makes="tensor_list")),
   ("TensorListScatterV2 TensorListSplit", OpTraits(makes="tensor_list")),
+  ("RaggedTensorToVariant", OpTraits(large_result=True)),
   # Random numbers.
   ("Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoissonV2 RandomShuffle", OpTraits(effect="fresh")),
   ("RandomStandardNormal RandomUniform RandomUniformInt TruncatedNormal", OpTraits(effect="fresh")),

@@ -19,7 +19,8 @@
 - `string_ngrams`: N-grams of strings: StringNGrams, NgramsStringJoin of TensorFlow Text.
 - `strings`: Strings by bytes: StringLower, Substr, StringSplit, StringJoin, Add, StringFormat, base64.
 - `tables`: Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport.
-- `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
+- `tensor_lists`: Tensor lists, as lists of arrays, and ragged tensors in variants: TensorListStack,
+  RaggedTensorToVariant, others.
 - `tokens`: Splits text at whitespace, between scripts and into bytes: ops of TensorFlow Text that need no vocabulary.
 - `trimming`: Trims rows of several tensors to one length: RoundRobinTrim, RoundRobinGenerateMasks of TensorFlow Text.
 - `unicode`: Unicode: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode.

@@ -1,4 +1,4 @@
-"""Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others."""
+"""Tensor lists, as lists of arrays, and ragged tensors in variants: TensorListStack, RaggedTensorToVariant, others."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,10 +7,11 @@ import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
 from graftax.graphdef_ir import DType
-from graftax.ops_jax import InvalidInputError
+from graftax.ops_jax import Context, InvalidInputError
 
 __all__ = ["TensorList"]
 
+_INT64 = np.dtype(np.int64)
 _TYPES = ("element_dtype", "element_shape", "shape_type", "Tindices", "Tshape")
 
 
@@ -44,6 +45,11 @@ def _filled(source: TensorList, element_shape: np.ndarray, dtype: np.dtype) -> l
     raise InvalidInputError("TensorList: an item was never set and its shape is unknown; give an element_shape.")
   zero = np.full(shape or (), b"" if dtype.hasobject else 0, dtype)
   return [zero if item is None else np.asarray(item) for item in source.items]
+
+
+def _numpy(dtype: DType) -> np.dtype:
+  """Returns the dtype of the items; variants are objects."""
+  return np.dtype(object) if dtype.base is DType.VARIANT else dtype.numpy
 
 
 def _check_index(op: str, index: int, num_items: int) -> None:
@@ -106,7 +112,7 @@ def tensor_list_get_item(
   item = input_handle.items[int(index)]
   if item is not None:
     return item
-  return _filled(input_handle, element_shape, element_dtype.numpy)[int(index)]
+  return _filled(input_handle, element_shape, _numpy(element_dtype))[int(index)]
 
 
 @host_op("TensorListStack", ignores=_TYPES, always=True)
@@ -122,15 +128,15 @@ def tensor_list_stack(
     raise InvalidInputError(
       f"TensorListStack: the list has {len(input_handle.items)} items; expected {num_elements} (num_elements)."
     )
-  items = _filled(input_handle, element_shape, element_dtype.numpy)
+  items = _filled(input_handle, element_shape, _numpy(element_dtype))
   if not items:
     shape = _shape(element_shape) or input_handle.shape or ()
-    return np.zeros((0, *(max(size, 0) for size in shape)), element_dtype.numpy)
+    return np.zeros((0, *(max(size, 0) for size in shape)), _numpy(element_dtype))
   return _stacked(items, element_dtype)
 
 
 def _stacked(items: Sequence[np.ndarray], dtype: DType) -> np.ndarray:
-  stacked = np.empty((len(items), *items[0].shape), dtype.numpy)
+  stacked = np.empty((len(items), *items[0].shape), _numpy(dtype))
   for row, item in enumerate(items):
     if item.shape != items[0].shape:
       raise InvalidInputError(
@@ -191,7 +197,7 @@ def tensor_list_pop_back(
   """
   if not input_handle.items:
     raise InvalidInputError("TensorListPopBack: the list is empty.")
-  last = _filled(input_handle, element_shape, element_dtype.numpy)[-1]
+  last = _filled(input_handle, element_shape, _numpy(element_dtype))[-1]
   return input_handle.with_items(input_handle.items[:-1]), last
 
 
@@ -201,10 +207,10 @@ def tensor_list_concat_v2(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the rows of all items in one tensor, and the number of rows of each item."""
   del leading_dims
-  items = _filled(input_handle, element_shape, element_dtype.numpy)
+  items = _filled(input_handle, element_shape, _numpy(element_dtype))
   lengths = np.array([len(item) for item in items], np.int64)
   shape = _shape(element_shape) or (0,)
-  empty = np.zeros((0, *(max(size, 0) for size in shape[1:])), element_dtype.numpy)
+  empty = np.zeros((0, *(max(size, 0) for size in shape[1:])), _numpy(element_dtype))
   return (np.concatenate(items) if items else empty), lengths
 
 
@@ -212,3 +218,149 @@ def tensor_list_concat_v2(
 def tensor_list_concat(input_handle: TensorList, *, element_dtype: DType) -> tuple[np.ndarray, np.ndarray]:
   """Returns the rows of all items in one tensor, and the number of rows of each item."""
   return tensor_list_concat_v2(input_handle, np.asarray(-1), np.zeros(0, np.int64), element_dtype=element_dtype)
+
+
+@host_op("TensorListElementShape", ignores=("shape_type",), always=True)
+def tensor_list_element_shape(input_handle: TensorList) -> np.ndarray:
+  """Returns the sizes that all items have, with -1 for unknown ones; the scalar -1 if the rank is unknown."""
+  return np.asarray(-1 if input_handle.shape is None else input_handle.shape, np.int64)
+
+
+@host_op("TensorListResize", ignores=_TYPES, always=True)
+def tensor_list_resize(ctx: Context, input_handle: TensorList, size: np.ndarray) -> TensorList:
+  """Returns the list, cut or with further items that are not set yet."""
+  ctx.budget.check_array((int(size),), 8, "TensorListResize")
+  items = input_handle.items[: int(size)]
+  return input_handle.with_items((*items, *(None,) * (int(size) - len(items))))
+
+
+@host_op("TensorListScatter", ignores=_TYPES, always=True)
+def tensor_list_scatter(tensor: np.ndarray, indices: np.ndarray, element_shape: np.ndarray) -> TensorList:
+  """Returns a list with the rows of a tensor at some positions, just long enough for them."""
+  return tensor_list_scatter_v2(tensor, indices, element_shape, np.asarray(-1))
+
+
+@host_op("TensorListScatterIntoExistingList", ignores=_TYPES, always=True)
+def tensor_list_scatter_into_existing_list(
+  input_handle: TensorList, tensor: np.ndarray, indices: np.ndarray
+) -> TensorList:
+  """Returns a list with some items replaced by the rows of a tensor; longer if a position is beyond its end."""
+  for index, row in zip(indices.tolist(), tensor, strict=True):
+    item = np.asarray(row, tensor.dtype)
+    input_handle = tensor_list_set_item(input_handle, np.asarray(index), item, resize_if_index_out_of_bounds=True)
+  return input_handle
+
+
+@host_op("TensorListSplit", ignores=_TYPES, always=True)
+def tensor_list_split(tensor: np.ndarray, element_shape: np.ndarray, lengths: np.ndarray) -> TensorList:
+  """Returns the list of consecutive pieces of a tensor.
+
+  Raises:
+    InvalidInputError: the lengths do not divide the rows of the tensor.
+  """
+  if (lengths < 0).any() or sum(lengths.tolist()) != len(tensor):
+    raise InvalidInputError(f"TensorListSplit: lengths {lengths.tolist()!r} do not divide {len(tensor)} rows.")
+  return TensorList(tuple(np.split(tensor, np.cumsum(lengths)[:-1])) if len(lengths) else (), _shape(element_shape))
+
+
+@host_op("TensorListConcatLists", ignores=_TYPES, always=True)
+def tensor_list_concat_lists(input_a: TensorList, input_b: TensorList) -> TensorList:
+  """Returns the items of one list, and then those of another."""
+  return input_a.with_items((*input_a.items, *input_b.items))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Ragged:
+  """A ragged tensor in a variant.
+
+  Attributes:
+    splits: the row splits of each ragged dimension, outermost first.
+    values: the values.
+  """
+
+  splits: tuple[np.ndarray, ...]
+  values: np.ndarray
+
+  @property
+  def num_rows(self) -> int:
+    """Returns the first size of the ragged tensor."""
+    return len(self.splits[0]) - 1 if self.splits else len(self.values)
+
+
+@host_op("RaggedTensorToVariant", ignores=("RAGGED_RANK", "Tvalues", "Tsplits"), always=True)
+def ragged_tensor_to_variant(
+  rt_nested_splits: list[np.ndarray], rt_dense_values: np.ndarray, *, batched_input: bool
+) -> np.ndarray:
+  """Returns a ragged tensor as a variant, or a vector of variants, one for each of its rows.
+
+  Raises:
+    InvalidInputError: row splits do not divide what they should.
+  """
+  whole = _Ragged(tuple(rt_nested_splits), rt_dense_values)
+  variants = np.empty(whole.num_rows if batched_input else (), object)
+  for row in range(variants.size) if batched_input else ():
+    variants[row] = _row(whole, row)
+  if not batched_input:
+    variants[()] = whole
+  return variants
+
+
+def _row(whole: _Ragged, row: int) -> _Ragged:
+  if not whole.splits:
+    return _Ragged((), np.asarray(whole.values[row], whole.values.dtype))
+  start, end = whole.splits[0][row], whole.splits[0][row + 1]
+  splits = []
+  for inner in (*whole.splits[1:], None):
+    limit = len(whole.values) if inner is None else len(inner) - 1
+    if not 0 <= start <= end <= limit:
+      raise InvalidInputError(f"RaggedTensorToVariant: row splits {start} and {end} of {limit} rows or values.")
+    if inner is not None:
+      splits.append(inner[start : end + 1] - inner[start])
+      start, end = inner[start], inner[end]
+  return _Ragged(tuple(splits), whole.values[start:end])
+
+
+@host_op("RaggedTensorFromVariant", always=True)
+def ragged_tensor_from_variant(
+  encoded_ragged: np.ndarray,
+  *,
+  output_ragged_rank: int,
+  Tvalues: np.dtype,
+  input_ragged_rank: int = -1,
+  Tsplits: np.dtype = _INT64,
+) -> list[np.ndarray]:
+  """Returns the row splits and the values of a ragged tensor in a variant, or of one whose rows are in variants.
+
+  Raises:
+    InvalidInputError: the variants do not hold ragged tensors of one kind, or other numbers of row splits.
+  """
+  num_splits = output_ragged_rank - np.ndim(encoded_ragged)
+  found = _joined(np.asarray(encoded_ragged, object), max(num_splits, 0), Tvalues, Tsplits)
+  if len(found.splits) != output_ragged_rank or found.values.dtype != Tvalues:
+    raise InvalidInputError(
+      f"RaggedTensorFromVariant: {len(found.splits)} row splits of {found.values.dtype}; expected {output_ragged_rank} "
+      f"of {Tvalues}."
+    )
+  return [*(splits.astype(Tsplits) for splits in found.splits), found.values]
+
+
+def _joined(variants: np.ndarray, num_splits: int, values_dtype: np.dtype, splits_dtype: np.dtype) -> _Ragged:
+  """Returns one ragged tensor of variants of any rank."""
+  if not variants.ndim:
+    item = variants[()]
+    if not isinstance(item, _Ragged):
+      raise InvalidInputError(f"RaggedTensorFromVariant: a variant holds a {type(item).__name__}.")
+    return item
+  rows = [_joined(np.asarray(part, object), num_splits, values_dtype, splits_dtype) for part in variants]
+  if len({len(row.splits) for row in rows}) > 1 or len({row.values.shape[1:] for row in rows}) > 1:
+    raise InvalidInputError("RaggedTensorFromVariant: the variants hold ragged tensors of different ranks.")
+  if not rows:
+    empty = np.zeros(1, splits_dtype)
+    return _Ragged((empty,) * (num_splits + variants.ndim), np.zeros(0, values_dtype))
+  outer = np.cumsum([0, *(row.num_rows for row in rows)])
+  inner = [_joined_splits([row.splits[level] for row in rows]) for level in range(len(rows[0].splits))]
+  return _Ragged((outer, *inner), np.concatenate([row.values for row in rows]))
+
+
+def _joined_splits(parts: Sequence[np.ndarray]) -> np.ndarray:
+  return np.cumsum([0, *(size for part in parts for size in np.diff(part).tolist())])

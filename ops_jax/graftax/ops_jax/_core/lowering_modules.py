@@ -75,6 +75,7 @@ LOWERING_MODULES = {
   ),
   "linalg.tridiagonal": "TridiagonalMatMul TridiagonalSolve",
   "lists.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
+  "lists.ragged_variant": "RaggedTensorFromVariant RaggedTensorToVariant RaggedTensorToVariantGradient",
   "lists.tensor_array": (
     "TensorArrayCloseV3 TensorArrayConcatV3 TensorArrayGatherV3 TensorArrayGradV3 TensorArrayReadV3"
     " TensorArrayScatterV3 TensorArraySizeV3 TensorArraySplitV3 TensorArrayV3 TensorArrayWriteV3"
@@ -223,6 +224,7 @@ LOWERING_MODULES = {
     " SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments SparseSegmentSum SparseSegmentSumGrad"
     " SparseSegmentSumWithNumSegments"
   ),
+  "sparse.sets": "DenseToDenseSetOperation DenseToSparseSetOperation SetSize SparseToSparseSetOperation",
   "sparse.sparse_tensor": (
     "SparseConcat SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul SparseReduceMax SparseReduceSum"
     " SparseReorder SparseReshape SparseSoftmax SparseTensorDenseAdd SparseTensorDenseMatMul SparseToDense"

@@ -30,6 +30,8 @@ element in place of the padding:
   declared maximum.
 - `ragged`: Ragged tensors whose number of elements depends on data: RaggedRange, RaggedGather,
   RaggedTensorToTensor.
+- `ragged_variant`: Ragged tensors in variants whose sizes depend on data: RaggedTensorToVariant,
+  RaggedTensorFromVariant.
 - `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.
 - `reverse_roll`: Reversal and rotation along axes of bounded size: ReverseV2, Roll.
 - `rows`: Ops that treat the rows of some inputs one by one, such as convolutions of a batch of cut-out images.
@@ -43,7 +45,8 @@ element in place of the padding:
   LowerBound.
 - `sparse_tensor`: Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder,
   SparseReduceSumSparse.
-- `tensor_list`: Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack.
+- `tensor_list`: Tensor lists whose length, or whose elements' sizes, depend on data: TensorListStack,
+  TensorListGetItem, others.
 - `unique`: Distinct elements, and elements that another vector lacks: Unique, ListDiff.
 
 Three invariants keep results exact. Padding has no meaning, so an op that combines elements along a bounded axis masks

@@ -194,6 +194,7 @@ _MODULES = (
   "matmul",
   "non_max_suppression",
   "ragged",
+  "ragged_variant",
   "reduction",
   "reverse_roll",
   "rows",

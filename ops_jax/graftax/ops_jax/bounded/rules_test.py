@@ -34,6 +34,9 @@ def _places(rows):
 
 # For each op a function of the rows that are kept; `_X` itself has all of them.
 _CASES = {
+  **dict.fromkeys(["TensorListConcatV2", "TensorListGetItem", "TensorListSetItem"], lambda x: _in_array(x)),
+  **dict.fromkeys(["TensorListPopBack", "TensorListPushBack"], lambda x: _in_list(x)),
+  **dict.fromkeys(["RaggedTensorFromVariant", "RaggedTensorToVariant"], lambda x: _in_variants(x)),
   "All": lambda x: _raw.All(input=x > 0.3, axis=[0]),
   "Any": lambda x: _raw.Any(input=x > 0.8, axis=[0, 1]),
   "ArgMax": lambda x: tf.argmax(x, 0),
@@ -257,6 +260,34 @@ _MAX_SIZES = {
 }
 
 
+def _in_array(rows):
+  """Rows of several numbers in one TensorArray."""
+  array = tf.TensorArray(tf.float32, 3, infer_shape=False, element_shape=[None, 4])
+  array = array.write(0, rows).write(1, rows[1:] * 2.0).write(2, rows[:1])
+  return array.read(0), array.read(1), array.concat()
+
+
+def _in_list(rows):
+  handle = _raw.EmptyTensorList(element_shape=[-1, 4], max_num_elements=-1, element_dtype=tf.float32)
+  for element in (rows, rows[1:]):
+    handle = _raw.TensorListPushBack(input_handle=handle, tensor=element)
+  popped = _raw.TensorListPopBack(input_handle=handle, element_shape=[-1, 4], element_dtype=tf.float32)
+  rest = _raw.TensorListPopBack(input_handle=popped.output_handle, element_shape=[-1, 4], element_dtype=tf.float32)
+  return popped.tensor, rest.tensor
+
+
+def _in_variants(rows):
+  """Ragged rows of a known number, one after the other and together again, and all of them as one variant."""
+  size = tf.shape(rows, tf.int64)[0]
+  splits = tf.stack([0, size // 2, size // 2, size])
+  types = {"Tvalues": tf.float32, "Tsplits": tf.int64, "input_ragged_rank": 0}
+  apart = _raw.RaggedTensorToVariant(rt_nested_splits=[splits], rt_dense_values=rows, batched_input=True)
+  whole = _raw.RaggedTensorToVariant(rt_nested_splits=[], rt_dense_values=rows, batched_input=False)
+  joined = _raw.RaggedTensorFromVariant(encoded_ragged=apart, output_ragged_rank=1, **types)
+  one = _raw.RaggedTensorFromVariant(encoded_ragged=whole, output_ragged_rank=0, **types)
+  return joined.output_nested_splits[0], joined.output_dense_values, one.output_dense_values
+
+
 def _gathered_rows(values, size):
   found = _raw.RaggedGather(
     params_nested_splits=[tf.stack([0, size // 2, size // 2, size])],
@@ -360,10 +391,11 @@ def test_a_cut_array_gives_tensorflows_result(op):
 
 
 # TensorFlow's CPU does not run these: UnsortedSegmentSum and so on under other names, and TopKV2 of old graphs. Only
-# compiled code has dynamic dimensions; `dynamic_dimensions_test.py` has their ops.
-_WITHOUT_CASE = frozenset(("SegmentMaxV2", "SegmentMinV2", "SegmentProdV2", "SegmentSumV2", "TopK")) | {
-  f"Xla{verb}DynamicDimensionSize" for verb in ("Set", "Remove")
-}
+# compiled code has dynamic dimensions; `dynamic_dimensions_test.py` has their ops. `list_elements_test.py` has
+# RaggedTensorToVariantGradient.
+_WITHOUT_CASE = frozenset(
+  ("RaggedTensorToVariantGradient", "SegmentMaxV2", "SegmentMinV2", "SegmentProdV2", "SegmentSumV2", "TopK")
+) | {f"Xla{verb}DynamicDimensionSize" for verb in ("Set", "Remove")}
 
 # Other tests register rules for ops that TensorFlow does not have.
 _ELEMENTWISE = sorted(filter(op_def_registry.get, ops_with_bounded_sizes() - set(_CASES) - _WITHOUT_CASE))

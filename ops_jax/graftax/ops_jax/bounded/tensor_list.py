@@ -1,25 +1,103 @@
-"""Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack."""
+"""Tensor lists whose length, or whose elements' sizes, depend on data: TensorListStack, TensorListGetItem, others."""
 
 from collections.abc import Sequence
 
 import jax.numpy as jnp
+import numpy as np
 
-from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.rules import BoundedCall, makes
-from graftax.ops_jax.bounded.values import INVALID_LENGTH
-from graftax.ops_jax.lists.tensor_list import array_buffer
+from graftax.ops_jax._core.known import INT64, canonical_dtype
+from graftax.ops_jax._core.values import Value, is_known
+from graftax.ops_jax.bounded.masks import checked_length
+from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
+from graftax.ops_jax.bounded.values import INVALID_LENGTH, is_bounded
+from graftax.ops_jax.lists.tensor_list import array_buffer, without_last
+from graftax.ops_jax.variants.padded_value import PaddedElement
+from graftax.ops_jax.variants.row_packing import packed_rows, with_any_length
 from graftax.ops_jax.variants.tensor_list_value import TensorList
 
-__all__ = ["tensor_list_stack"]
+__all__ = [
+  "as_element",
+  "made_of",
+  "tensor_list_concat",
+  "tensor_list_get_item",
+  "tensor_list_pop_back",
+  "tensor_list_stack",
+  "tensor_list_write",
+]
 
 
 @makes("TensorListStack", has_max_size=False)
 def tensor_list_stack(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Returns the elements of a list that a loop of unknown length filled; the bound is the room that the list has."""
+  """Returns the elements of a list; the bounds are the room that the list has, and the largest sizes of elements."""
   tensor_list, element_shape = inputs
-  if not isinstance(tensor_list, TensorList) or tensor_list.has_static_length:
+  if not isinstance(tensor_list, TensorList) or (tensor_list.has_static_length and not _has_sizes(tensor_list)):
     call.refuse("an input has a size that depends on data")
+  if tensor_list.has_static_length:
+    return [_stacked(call, tensor_list)]
   padded = array_buffer(tensor_list, element_shape, call.where)
   # A loop that did not end within its bound has made the length the least integer.
   length = jnp.where(tensor_list.length < 0, INVALID_LENGTH, tensor_list.length)
   return [call.made(padded, (length, *[None] * (padded.ndim - 1)), may_overflow=True)]
+
+
+def _stacked(call: BoundedCall, tensor_list: TensorList) -> Value:
+  """Returns elements whose sizes are traced; they are invalid if they differ, for which TensorFlow raises."""
+  elements = tensor_list.with_length(tensor_list.length).buffer
+  lengths = [n if n is None else checked_length(jnp.asarray(n)[0], jnp.any(n != n[0])) for n in elements.lengths]
+  return call.made(elements.padded, (None, *lengths), may_overflow=True)
+
+
+@makes("TensorListGetItem", has_max_size=False)
+def tensor_list_get_item(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns an element of a list whose elements differ in shape."""
+  tensor_list, index, _ = inputs
+  if not _has_sizes(tensor_list):
+    return call.run(call.context, inputs)  # which raises the error of the op
+  return [made_of(call, tensor_list.at(index))]
+
+
+@makes("TensorListPopBack", has_max_size=False)
+def tensor_list_pop_back(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns a list whose elements differ in shape without its last element, and that element."""
+  tensor_list = inputs[0]
+  if not _has_sizes(tensor_list):
+    return call.run(call.context, inputs)  # which raises the error of the op
+  return [without_last(tensor_list), made_of(call, tensor_list.at(tensor_list.length - 1))]
+
+
+@carries("TensorListSetItem", "TensorListPushBack")
+def tensor_list_write(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Writes an array of bounded size to a list, whose elements then differ in shape."""
+  return call.run(call.context, [as_element(value) if is_bounded(value) else value for value in inputs])
+
+
+@makes("TensorListConcat", "TensorListConcatV2", has_max_size=False)
+def tensor_list_concat(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns elements of different lengths, one after the other; at most as many as the list has room for."""
+  tensor_list = inputs[0]
+  if not (_has_sizes(tensor_list) and tensor_list.has_static_length):
+    return call.run(call.context, inputs)  # which raises the error of the op
+  elements = tensor_list.with_length(tensor_list.length).buffer
+  if any(length is not None for length in elements.lengths[1:]):
+    call.refuse("its elements differ in other sizes than the first")
+  counts = jnp.asarray(elements.lengths[0])
+  joined = packed_rows(elements.padded, counts, call.context.budget, call.where)
+  return [made_of(call, joined), counts.astype(canonical_dtype(INT64))]
+
+
+def as_element(value: Value) -> PaddedElement:
+  """Returns an array, of bounded size or not, as an element of a list; its first size differs from that of others."""
+  if not is_bounded(value):
+    return with_any_length(value)
+  first, *others = value.lengths
+  return PaddedElement(value.padded, (np.asarray(value.padded.shape[0], np.int32) if first is None else first, *others))
+
+
+def made_of(call: BoundedCall, element: PaddedElement) -> Value:
+  """Returns an element of a list as an array, whose sizes are bounded if they are traced."""
+  padded = element.padded[tuple(slice(int(n) if n is not None and is_known(n) else None) for n in element.lengths)]
+  return call.made(padded, [None if n is None or is_known(n) else n for n in element.lengths], may_overflow=True)
+
+
+def _has_sizes(value: Value) -> bool:
+  return isinstance(value, TensorList) and isinstance(value.buffer, PaddedElement)

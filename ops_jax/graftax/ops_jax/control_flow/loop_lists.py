@@ -25,6 +25,7 @@ from graftax.ops_jax.variants.structures import (
   conformed,
   is_variant,
   joined,
+  joined_elements,
   shapes_of,
   with_element,
 )
@@ -196,7 +197,7 @@ def _settled_value(value: Value, after: Structure) -> Value:
   if after.buffer is None:
     return value
   is_new = value.buffer is None or value.capacity == 0
-  return with_element(value, after.element if is_new else joined(value.element, after.element))
+  return with_element(value, after.element if is_new else joined_elements(value.element, after.element))
 
 
 def _holds_constants(values: Sequence[Value]) -> bool:

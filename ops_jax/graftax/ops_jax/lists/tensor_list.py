@@ -15,12 +15,13 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Static, StaticSize, Unconverted, Value, shape_vector
 from graftax.ops_jax.array.gather import positions_or_end
+from graftax.ops_jax.variants.padded_value import PaddedElement, RaggedValue, is_concrete
 from graftax.ops_jax.variants.structures import (
   Constant,
   array_dtype,
   as_held,
   conformed,
-  joined,
+  joined_elements,
   kind_of,
   only,
   released,
@@ -59,6 +60,7 @@ __all__ = [
   "tensor_list_set_item",
   "tensor_list_split",
   "tensor_list_stack",
+  "without_last",
 ]
 
 _IGNORES = ("element_dtype", "shape_type")
@@ -89,11 +91,14 @@ def tensor_list_reserve(element_shape: Value, num_elements: StaticSize, *, eleme
 
 
 @register("TensorListFromTensor", ignores=_IGNORES)
-def tensor_list_from_tensor(tensor: Array, element_shape: Value) -> TensorList:
+def tensor_list_from_tensor(tensor: Value, element_shape: Value) -> TensorList:
   """Returns the list of slices of `[n, ...]` along its first axis.
 
   Source op: `tf.raw_ops.TensorListFromTensor`.
   """
+  if isinstance(tensor, RaggedValue):
+    (length,) = tensor.shape
+    return TensorList(tensor, length, length, VARIANT, (), peak=length)
   return TensorList.of(tensor)
 
 
@@ -134,7 +139,7 @@ def tensor_list_get_item(
   what = _what(ctx, "TensorListGetItem")
   tensor_list = _given(input_handle, element_dtype, what)
   check_index(index, tensor_list, what)
-  return released(_with_buffer(tensor_list, element_shape, what).at(index))
+  return _read(_with_buffer(tensor_list, element_shape, what).at(index), what)
 
 
 @register("TensorListSetItem")
@@ -209,10 +214,13 @@ def tensor_list_pop_back(
   if isinstance(length, int) and length == 0:
     raise InvalidInputError(f"{what}: the list is empty.")
   tensor_list = _with_buffer(tensor_list, element_shape, what)
-  item = released(tensor_list.at(length - 1))
-  if is_size(length):
-    return tensor_list.with_length(length - 1), item
-  return dataclasses.replace(tensor_list, length=length - 1), item
+  return without_last(tensor_list), _read(tensor_list.at(length - 1), what)
+
+
+def without_last(tensor_list: TensorList) -> TensorList:
+  """Returns the list without its last element, where it has one."""
+  length = tensor_list.length
+  return tensor_list.with_length(length - 1) if is_size(length) else dataclasses.replace(tensor_list, length=length - 1)
 
 
 @register("TensorListLength")
@@ -233,7 +241,8 @@ def tensor_list_element_shape(input_handle: TensorList, *, shape_type: np.dtype)
   """
   tensor_list = only(input_handle, TensorList, None, "TensorListElementShape")
   if tensor_list.buffer is not None and tensor_list.element_dtype != VARIANT:
-    return shape_vector(kind_of(tensor_list.element)[1], shape_type)
+    sizes = kind_of(tensor_list.element)[1]
+    return shape_vector([-1 if size is None else size for size in sizes], shape_type)
   if tensor_list.element_shape is None:
     return np.array(-1, shape_type)
   return shape_vector([-1 if d is None else d for d in tensor_list.element_shape], shape_type)
@@ -311,20 +320,20 @@ def tensor_list_scatter_into_existing_list(
 
 @register("TensorListSplit", ignores=_IGNORES)
 def tensor_list_split(ctx: Context, tensor: Array, element_shape: Value, lengths: Static[np.ndarray]) -> TensorList:
-  """Returns the list of consecutive pieces of `[n, ...]`, which must all be of one length.
+  """Returns the list of consecutive pieces of `[n, ...]`.
 
   Source op: `tf.raw_ops.TensorListSplit`.
-
-  Differs from TF: pieces of different lengths raise, since a JAX list has one element shape.
   """
-  sizes = {int(length) for length in lengths}
-  if len(sizes) > 1:
-    raise StaticInputError(
-      f"{_what(ctx, 'TensorListSplit')}: the lengths {lengths.tolist()!r} differ, but a JAX list has one element "
-      f"shape. Use tf.split, which returns a Python list of tensors, or pad the pieces to one length."
+  if sum(lengths.tolist()) != tensor.shape[0] or (lengths < 0).any():
+    raise InvalidInputError(
+      f"{_what(ctx, 'TensorListSplit')}: the lengths {lengths.tolist()!r} do not divide {tensor.shape[0]} rows."
     )
-  size = sizes.pop() if sizes else 0
-  return TensorList.of(jnp.reshape(tensor, (len(lengths), size, *tensor.shape[1:])))
+  if len(set(lengths.tolist())) == 1:
+    return TensorList.of(jnp.reshape(tensor, (len(lengths), int(lengths[0]), *tensor.shape[1:])))
+  pieces = new_list(len(lengths), None, np.dtype(tensor.dtype))
+  for index, end in enumerate(lengths.cumsum().tolist()):
+    pieces = tensor_list_set_item(ctx, pieces, np.int32(index), tensor[end - int(lengths[index]) : end])
+  return pieces
 
 
 @register("TensorListConcat", ignores=("element_dtype", "element_shape"))
@@ -391,7 +400,42 @@ def array_buffer(tensor_list: TensorList, element_shape: Value, what: str) -> Ar
   Raises:
     StaticInputError: nothing was written, and neither the list nor `element_shape` gives the shape of elements.
   """
-  return _with_arrays(_with_buffer(tensor_list, element_shape, what)).buffer
+  buffer = _with_arrays(_with_buffer(tensor_list, element_shape, what)).buffer
+  return _of_one_shape(buffer, what) if isinstance(buffer, PaddedElement) else buffer
+
+
+def _of_one_shape(elements: PaddedElement, what: str) -> Array:
+  """Returns elements as one array.
+
+  Raises:
+    StaticInputError: their sizes depend on traced data.
+    InvalidInputError: they differ.
+  """
+  if not is_concrete(elements.lengths):
+    raise StaticInputError(_traced_sizes(what))
+  sizes = [None if n is None else set(np.asarray(n).tolist()) for n in elements.lengths]
+  if any(size is not None and len(size) > 1 for size in sizes):
+    raise InvalidInputError(f"{what}: elements of different shapes cannot be stacked; join them with `concat`.")
+  return elements.padded[(slice(None), *(slice(None if not size else size.pop()) for size in sizes))]
+
+
+def _read(element: Any, what: str) -> Value:
+  """Returns an element of a list as an ordinary value.
+
+  Raises:
+    StaticInputError: its sizes depend on traced data.
+  """
+  if not isinstance(element, PaddedElement):
+    return released(element)
+  if not is_concrete(element.lengths):
+    raise StaticInputError(_traced_sizes(what))
+  return element.cut()
+
+
+def _traced_sizes(what: str) -> str:
+  return (
+    f"{what}: the elements of the list differ in shape, and the sizes of those that are read depend on traced data."
+  )
 
 
 def _with_buffer(tensor_list: TensorList, given: Value, what: str) -> TensorList:
@@ -417,17 +461,18 @@ def _with_elements_like(tensor_list: TensorList, element: Any, what: str) -> Ten
   declared = tensor_list.element_shape
   if tensor_list.element_dtype != VARIANT and declared is not None:
     shape = kind_of(wanted)[1]
-    if len(shape) != len(declared) or any(d is not None and d != n for d, n in zip(declared, shape, strict=True)):
+    if len(shape) != len(declared) or any(
+      d is not None and n is not None and d != n for d, n in zip(declared, shape, strict=True)
+    ):
       raise InvalidInputError(f"{what}: an element of shape {shape} for a list of elements of shape {declared}.")
   try:
     # A list without elements accepts any element.
     is_new = tensor_list.buffer is None or tensor_list.capacity == 0
-    return with_element(tensor_list, wanted if is_new else joined(tensor_list.element, wanted))
+    return with_element(tensor_list, wanted if is_new else joined_elements(tensor_list.element, wanted))
   except InvalidInputError as e:
     raise InvalidInputError(
-      f"{what}: all elements of a JAX list have one shape and dtype; got {str(e).partition(';')[0]}. Pad the elements "
-      f"to one shape and keep their lengths. Or if their number is fixed, collect them in a Python list in place of a "
-      f"TensorArray, and join them with tf.concat."
+      f"{what}: all elements of a JAX list have one rank and dtype; got {str(e).partition(';')[0]}. If their number is "
+      f"fixed, collect them in a Python list in place of a TensorArray."
     ) from e
 
 
@@ -470,12 +515,23 @@ def _concat(ctx: Context, tensor_list: TensorList, element_shape: Value) -> tupl
   what = _what(ctx, "TensorListConcat")
   tensor_list = only(tensor_list, TensorList, None, what)
   length = tensor_list.static_length(what)
+  if isinstance(tensor_list.buffer, PaddedElement):
+    return _joined_pieces(tensor_list.with_length(length), what)
   buffer = array_buffer(tensor_list.with_length(length), element_shape, what)
   shape = buffer.shape[1:]
   if not shape:
     raise InvalidInputError(f"{what}: elements are scalars, which have no axis to join along.")
   joined_elements = jnp.reshape(buffer, (length * shape[0], *shape[1:]))
   return joined_elements, _repeated(shape[0], length)
+
+
+def _joined_pieces(tensor_list: TensorList, what: str) -> tuple[Array, Array]:
+  if not is_concrete(tensor_list.buffer.lengths):
+    raise StaticInputError(_traced_sizes(what))
+  pieces = [_read(tensor_list.at(np.int32(i)), what) for i in range(tensor_list.static_length(what))]
+  if any(piece.ndim == 0 or piece.shape[1:] != pieces[0].shape[1:] for piece in pieces):
+    raise InvalidInputError(f"{what}: elements differ in other sizes than the first; got {[p.shape for p in pieces]}.")
+  return jnp.concatenate(pieces), shape_vector([piece.shape[0] for piece in pieces], np.int64)
 
 
 def _repeated(size: Size, times: Size) -> Array:

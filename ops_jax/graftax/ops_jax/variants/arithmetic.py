@@ -10,6 +10,7 @@ import numpy as np
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.variants.optional_value import OptionalValue
+from graftax.ops_jax.variants.padded_value import PaddedElement, RaggedValue
 from graftax.ops_jax.variants.structures import Constant, OneOf, conformed, joined, shapes_of
 from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
 from graftax.ops_jax.variants.tensor_list_value import TensorList
@@ -31,6 +32,10 @@ def zeros_of_variant(value: Value) -> Value:
       return dataclasses.replace(value, buffer=None if value.buffer is None else zeros_of_variant(value.buffer))
     case FlowGradient():
       return FlowGradient(jnp.zeros_like(value.buffer))
+    case PaddedElement():
+      return dataclasses.replace(value, padded=jnp.zeros_like(value.padded))
+    case RaggedValue():
+      return dataclasses.replace(value, values=zeros_of_variant(value.values))
   return jnp.zeros_like(value)
 
 
@@ -72,4 +77,8 @@ def _added(first: Value, second: Value) -> Value:
       return OptionalValue(alternatives, first.has_value)
     case TensorList():
       return dataclasses.replace(first, buffer=None if first.buffer is None else _added(first.buffer, second.buffer))
+    case PaddedElement():
+      return dataclasses.replace(first, padded=jnp.add(first.padded, second.padded))
+    case RaggedValue():
+      return dataclasses.replace(first, values=_added(first.values, second.values))
   return jnp.add(first, second)

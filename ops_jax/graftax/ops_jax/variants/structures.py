@@ -17,6 +17,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value, is_known, is_string, materialize
 from graftax.ops_jax.variants.optional_value import OptionalValue
+from graftax.ops_jax.variants.padded_value import PaddedElement, RaggedValue, as_leaf, is_small_integers
 from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
 from graftax.ops_jax.variants.tensor_list_value import VARIANT, TensorList, larger
 
@@ -31,6 +32,7 @@ __all__ = [
   "conformed",
   "is_variant",
   "joined",
+  "joined_elements",
   "kind_of",
   "only",
   "released",
@@ -106,8 +108,8 @@ class OneOf:
 
 
 def is_variant(value: Value) -> bool:
-  """Returns whether a value or structure is a tensor list, an optional or a gradient of a TensorArray."""
-  return isinstance(value, (TensorList, OptionalValue, OneOf, FlowGradient))
+  """Returns whether a value is a tensor list, an optional, a ragged tensor or a gradient of a TensorArray."""
+  return isinstance(value, (TensorList, OptionalValue, OneOf, FlowGradient, RaggedValue))
 
 
 def kind_of(value: Value) -> _Kind:
@@ -121,6 +123,10 @@ def kind_of(value: Value) -> _Kind:
       return ("one of",)
     case FlowGradient():
       return ("gradients",)
+    case RaggedValue():
+      return ("ragged", str(value.values.dtype), len(value.splits))
+    case PaddedElement():
+      return (str(value.dtype), value.sizes)
     case Constant():
       return (str(array_dtype(value.dtype)), value.value.shape)
   return (str(value.dtype), tuple(value.shape))
@@ -169,13 +175,14 @@ def as_held(value: Value, dtype: np.dtype | None, *, keep_known: bool = True) ->
     dtype: of an array; None for its own.
     keep_known: whether a small known value becomes a `Constant`.
   """
-  if is_variant(value):
+  if is_variant(value) or isinstance(value, PaddedElement):
     return value
   if keep_known and is_known(value) and (np.size(value) <= _MAX_CONSTANT_SIZE or is_string(np.asarray(value))):
     known = np.asarray(value)
     return Constant(known, np.dtype(np.int32 if known.dtype == object else known.dtype) if dtype is None else dtype)
-  array = jnp.asarray(materialize(value))
-  return array if dtype is None else array.astype(canonical_dtype(dtype))
+  array = materialize(value)
+  array = array if hasattr(array, "dtype") else np.asarray(array)
+  return as_leaf(array, canonical_dtype(array.dtype if dtype is None else dtype))
 
 
 def released(value: Value) -> Value:
@@ -211,10 +218,39 @@ def joined(first: Structure, second: Structure) -> Structure:
       return OptionalValue(alternatives, jax.ShapeDtypeStruct((), bool))
     case TensorList(), TensorList() if first.element_dtype == second.element_dtype:
       return _joined_lists(first, second)
+    case RaggedValue(), RaggedValue() if kind_of(first) == kind_of(second):
+      splits = tuple(map(joined_elements, first.splits, second.splits))
+      return RaggedValue(splits, joined_elements(first.values, second.values))
+    case (PaddedElement(), _) | (_, PaddedElement()):
+      return joined_elements(first, second)
   arrays = [array_structure(value) for value in (first, second)]
   if any(is_variant(array) for array in arrays) or kind_of(arrays[0]) != kind_of(arrays[1]):
     raise InvalidInputError(f"{_describe(first)} and {_describe(second)} in one place; JAX needs one shape and dtype.")
   return arrays[0]
+
+
+def joined_elements(first: Structure, second: Structure) -> Structure:
+  """Returns a structure that has room for elements of a list of either structure, which may be arrays of other sizes.
+
+  Raises:
+    InvalidInputError: arrays differ in rank or dtype, or one value is an array and the other is not.
+  """
+  arrays = [array_structure(value) for value in (first, second)]
+  sizes = [kind_of(array)[1] for array in arrays if not is_variant(array)]
+  is_padded = any(isinstance(array, PaddedElement) for array in arrays)
+  if len(sizes) < 2 or (sizes[0] == sizes[1] and not is_padded):
+    return joined(first, second)
+  a, b = map(_as_padded, arrays)
+  known = all(isinstance(size, int) for size in (*a.padded.shape, *b.padded.shape))
+  if a.dtype != b.dtype or len(a.lengths) != len(b.lengths) or not known:
+    raise InvalidInputError(f"{_describe(first)} and {_describe(second)} in one place; JAX needs one rank and dtype.")
+  size = jax.ShapeDtypeStruct((), np.int32)
+  lengths = [None if m == n and m is not None else size for m, n in zip(*sizes, strict=True)]
+  return PaddedElement(jax.ShapeDtypeStruct(tuple(map(max, a.padded.shape, b.padded.shape)), a.dtype), tuple(lengths))
+
+
+def _as_padded(value: Structure) -> PaddedElement:
+  return value if isinstance(value, PaddedElement) else PaddedElement(value, (None,) * len(value.shape))
 
 
 def conformed(value: Value, structure: Structure) -> Value:
@@ -222,6 +258,8 @@ def conformed(value: Value, structure: Structure) -> Value:
   if isinstance(structure, FlowGradient):
     capacity, *element = structure.buffer.shape
     return FlowGradient.of(value, capacity, tuple(element), structure.buffer.dtype)
+  if isinstance(structure, PaddedElement):
+    return _padded_like(value, structure)
   match value:
     case Constant():
       return value if isinstance(structure, Constant) else value.array
@@ -236,7 +274,27 @@ def conformed(value: Value, structure: Structure) -> Value:
       return _conformed_optional(value, structure)
     case TensorList():
       return _conformed_list(value, structure)
+    case RaggedValue():
+      splits = tuple(map(_padded_like, value.splits, structure.splits))
+      return RaggedValue(splits, _padded_like(value.values, structure.values))
   return value
+
+
+def _padded_like(value: Value, structure: PaddedElement) -> PaddedElement:
+  """Returns an array, or several along an axis in front, padded to the sizes of `structure`."""
+  element = _as_padded(value.array if isinstance(value, Constant) else value)
+  rank = len(structure.lengths)
+  num_front = element.padded.ndim - rank
+  front, sizes = element.padded.shape[:num_front], element.padded.shape[num_front:]
+  wanted = structure.padded.shape[structure.padded.ndim - rank :]
+  own = element.lengths if isinstance(value, PaddedElement) else (None,) * rank
+  lengths = [
+    None if needed is None else np.full(front, size, np.int32) if length is None else length
+    for needed, length, size in zip(structure.lengths, own, sizes, strict=True)
+  ]
+  missing = [(0, 0)] * num_front + [(0, most - size) for most, size in zip(wanted, sizes, strict=True)]
+  padded = jnp.pad(element.padded, missing) if any(map(max, missing)) else element.padded
+  return PaddedElement(padded, tuple(lengths))
 
 
 def _kind_of_elements(value: TensorList) -> _Kind | None:
@@ -291,7 +349,7 @@ def _joined_lists(first: TensorList, second: TensorList) -> TensorList:
   capacity = larger(first.capacity, second.capacity)
   buffer = None
   if elements:
-    element = joined(elements[0], elements[-1])
+    element = joined_elements(elements[0], elements[-1])
     buffer = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((capacity, *leaf.shape), leaf.dtype), element)
   same_length = first.has_static_length and second.has_static_length and first.length == second.length
   return dataclasses.replace(
@@ -336,12 +394,15 @@ def with_element(value: TensorList, element: Structure) -> TensorList:
   """Converts a list to elements of a structure with room for its own; zeros if it has no buffer."""
   if (value.buffer is None or value.capacity == 0) and isinstance(element, jax.ShapeDtypeStruct):
     # Not one element that is repeated: a list without elements takes no memory, however large these would be.
-    buffer = jnp.zeros((value.capacity, *element.shape), element.dtype)
+    shape = (value.capacity, *element.shape)
+    buffer = (np if is_small_integers(shape, element.dtype) else jnp).zeros(shape, element.dtype)
   elif value.buffer is None or value.capacity == 0:
     blank = _blank(element)
-    buffer = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (value.capacity, *leaf.shape)), blank)
+    buffer = jax.tree.map(lambda leaf: _repeated(leaf, value.capacity), blank)
   elif _same(value.element, element):
     return value
+  elif isinstance(element, (PaddedElement, RaggedValue)):
+    buffer = conformed(value.buffer, element)
   else:
     buffer = jax.vmap(lambda item: conformed(item, element), axis_size=value.capacity)(value.buffer)
   return dataclasses.replace(value, buffer=buffer)
@@ -355,14 +416,24 @@ def _same(first: Structure, second: Structure) -> bool:
   return first_tree == second_tree and [leaf.shape for leaf in first_leaves] == [leaf.shape for leaf in second_leaves]
 
 
+def _repeated(leaf: Value, times: Any) -> Value:
+  xp = np if isinstance(leaf, np.ndarray) and isinstance(times, int) else jnp
+  return xp.broadcast_to(leaf, (times, *leaf.shape))
+
+
 def _blank(structure: Structure) -> Value:
   """Returns the value of an element that was never written: zeros, as in TensorFlow."""
   if isinstance(structure, OptionalValue):
     return _conformed_optional(OptionalValue({}, jnp.zeros(structure.has_value.shape, bool)), structure)
+  if isinstance(structure, PaddedElement):
+    lengths = tuple(None if n is None else np.zeros(n.shape, np.int32) for n in structure.lengths)
+    return PaddedElement(jnp.zeros(structure.padded.shape, structure.dtype), lengths)
   return jax.tree.map(
-    lambda part: _blank(part) if isinstance(part, OptionalValue) else jnp.zeros(part.shape, part.dtype),
+    lambda part: (
+      _blank(part) if isinstance(part, (OptionalValue, PaddedElement)) else jnp.zeros(part.shape, part.dtype)
+    ),
     structure,
-    is_leaf=lambda part: isinstance(part, OptionalValue),
+    is_leaf=lambda part: isinstance(part, (OptionalValue, PaddedElement)),
   )
 
 

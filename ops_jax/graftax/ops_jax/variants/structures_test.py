@@ -61,9 +61,18 @@ def test_a_known_shape_keeps_its_symbolic_dimension():
   assert list(popped) == [batch, 3]
 
 
-def test_elements_of_other_shapes_raise():
-  with pytest.raises(InvalidInputError, match=r"shape \(2,\).*shape \(3,\)"):
-    _pushed(_empty(DType.FLOAT), jnp.zeros(2), jnp.zeros(3))
+def test_elements_of_other_shapes_keep_them():
+  lists = _pushed(_empty(DType.FLOAT), jnp.ones(2), jnp.full(3, 2.0), jnp.full(1, 3.0))
+  for element in ([3], [2, 2, 2], [1, 1]):
+    lists, popped = _popped(lists)
+    assert popped.tolist() == element
+
+
+def test_elements_of_other_ranks_and_dtypes_raise():
+  with pytest.raises(InvalidInputError, match=r"shape \(2,\).*shape \(3, 1\)"):
+    _pushed(_empty(DType.FLOAT), jnp.zeros(2), jnp.zeros((3, 1)))
+  with pytest.raises(InvalidInputError, match=r"shape \(4,\) for a list of elements of shape \(3,\)"):
+    _pushed(empty_tensor_list(np.array([3]), -1, element_dtype=DType.FLOAT), jnp.zeros(4))
 
 
 def test_lists_of_branches_get_one_length_which_is_traced():

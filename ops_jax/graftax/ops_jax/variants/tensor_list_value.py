@@ -18,6 +18,7 @@ import numpy as np
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.variants.padded_value import as_leaf, leaf_at, updated_leaf
 
 __all__ = [
   "VARIANT",
@@ -81,7 +82,7 @@ class TensorList:
   def of(cls, buffer: Array, element_shape: tuple[int | None, ...] | None = None) -> "TensorList":
     """Returns the list of slices of `[n, ...]` along its first axis."""
     # Known values may have 64 bits although JAX's arrays have 32. A buffer has the dtype of the values written to it.
-    buffer = buffer if buffer.dtype.kind == "O" else jnp.asarray(buffer, canonical_dtype(buffer.dtype))
+    buffer = buffer if buffer.dtype.kind == "O" else as_leaf(buffer, canonical_dtype(buffer.dtype))
     length = buffer.shape[0]
     shape = tuple(buffer.shape[1:]) if element_shape is None else element_shape
     return cls(buffer, length, length, np.dtype(buffer.dtype), shape, peak=length)
@@ -134,13 +135,11 @@ class TensorList:
 
   def at(self, index: Value) -> Any:
     """Returns element `index` of a list that has a buffer; the nearest element if the index is out of range."""
-    return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False), self.buffer)
+    return jax.tree.map(lambda leaf: leaf_at(leaf, index), self.buffer)
 
   def updated(self, index: Value, element: Any) -> "TensorList":
     """Returns the list with `element`, which has the structure of the others, at `index`."""
-    buffer = jax.tree.map(
-      lambda leaf, new: jax.lax.dynamic_update_index_in_dim(leaf, new, index, 0), self.buffer, element
-    )
+    buffer = jax.tree.map(lambda leaf, new: updated_leaf(leaf, new, index), self.buffer, element)
     return dataclasses.replace(self, buffer=buffer)
 
   def with_capacity(self, capacity: Size) -> "TensorList":
@@ -169,7 +168,8 @@ def _resized(buffer: Array, capacity: Size) -> Array:
     return buffer
   missing = jax.core.max_dim(capacity - have, 0)
   if not (isinstance(missing, int) and missing == 0):
-    buffer = jnp.concatenate([buffer, jnp.zeros((missing, *buffer.shape[1:]), buffer.dtype)])
+    xp = np if isinstance(buffer, np.ndarray) and isinstance(missing, int) else jnp
+    buffer = xp.concatenate([buffer, xp.zeros((missing, *buffer.shape[1:]), buffer.dtype)])
   return buffer[:capacity]
 
 

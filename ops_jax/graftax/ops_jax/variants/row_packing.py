@@ -1,0 +1,77 @@
+"""Rows of different lengths, padded to one length, as one array without padding between them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.graphdef_ir import Budget
+from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax._core.numeric import search_sorted
+from graftax.ops_jax._core.result_sizes import check_known
+from graftax.ops_jax._core.values import Array, is_known
+from graftax.ops_jax.variants.padded_value import PaddedElement
+
+__all__ = ["known_if_concrete", "packed_rows", "row_starts", "rows_and_places", "with_any_length"]
+
+
+def with_any_length(array: Array, length: Array | None = None) -> PaddedElement:
+  """Returns an array whose first size differs from that of others; `length` of its elements are valid, or all."""
+  array = _known_indices(array)
+  if not array.ndim:
+    return PaddedElement(array, ())
+  size = np.asarray(array.shape[0], np.int32) if length is None else length
+  return PaddedElement(array, (size, *[None] * (array.ndim - 1)))
+
+
+def _known_indices(array: Array) -> Array:
+  """Returns integers that are known in the dtype that JAX has for them, and all else as a JAX array."""
+  dtype = canonical_dtype(array.dtype)
+  if not is_known(array) or dtype.kind not in "iu" or not np.array_equal(array.astype(dtype), array):
+    return jnp.asarray(array)
+  return array.astype(dtype)
+
+
+def packed_rows(rows: Array, counts: Array, budget: Budget, what: str) -> PaddedElement:
+  """Returns the first elements of each row, one row after the other, with zeros after them if `counts` is traced.
+
+  Args:
+    rows: `[n, bound, ...]`.
+    counts: `[n]`, the number of elements of each row, at most `bound`.
+    budget: is asked for memory.
+    what: description of the op, for messages.
+
+  Returns:
+    `[total, ...]`, or if `counts` is traced, `[n * bound, ...]` with that length.
+
+  Raises:
+    LimitExceededError: the result needs too much memory.
+  """
+  total = counts.sum(dtype=np.int32)
+  size = int(total) if is_known(counts) else counts.shape[0] * rows.shape[1]
+  check_known((size, *rows.shape[2:]), budget, what, rows.dtype.itemsize)
+  if is_known(counts) and is_known(rows):
+    parts = [row[:count] for row, count in zip(rows, counts, strict=True)]
+    return with_any_length(np.concatenate([np.zeros((0, *rows.shape[2:]), rows.dtype), *parts]))
+  if not size:
+    # JAX gathers nothing from an array without elements, not even what fills the result.
+    return with_any_length(jnp.zeros((0, *rows.shape[2:]), rows.dtype))
+  row, place = rows_and_places(row_starts(counts), size)
+  place = jnp.where(place < jnp.asarray(counts)[row], place, rows.shape[1])
+  return with_any_length(jnp.asarray(rows).at[row, place].get(mode="fill", fill_value=0), total)
+
+
+def rows_and_places(starts: Array, size: int) -> tuple[jax.Array, jax.Array]:
+  """Returns for each of `size` positions its row, and the position in the row, of rows that begin at `starts`."""
+  position = jnp.arange(size, dtype=np.int32)
+  row = jnp.maximum(search_sorted(starts, position, "right") - 1, 0)
+  return row, position - jnp.asarray(starts)[row].astype(np.int32)
+
+
+def row_starts(counts: Array) -> Array:
+  """Returns the position of the first element of each row, int32."""
+  return (counts.cumsum() - counts).astype(np.int32)
+
+
+def known_if_concrete(value: Array) -> Array:
+  """Returns an array in NumPy unless it is traced."""
+  return value if isinstance(value, jax.core.Tracer) else np.asarray(value)
