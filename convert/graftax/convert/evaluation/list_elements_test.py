@@ -137,3 +137,12 @@ def test_gradients_that_the_graph_itself_computes():
 
   fn, params = gc.convert(tf.function(f), X)
   np.testing.assert_allclose(fn(params, X)[0], 2 * X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [[0, 1], [-1, 0], [1, 2]])
+def test_loops_over_known_lists_do_not_run(axes):
+  x = np.random.default_rng(0).normal(size=(3, 4, 2)).astype(np.float32)
+  fn, params = gc.convert(tf.function(lambda x: tf.norm(x, 2, axis=axes)), x)
+  run = jax.jit(lambda x: fn(params, x)[0])
+  np.testing.assert_allclose(run(x), tf.norm(x, 2, axis=axes), rtol=1e-5)
+  assert "while" not in str(jax.make_jaxpr(run)(x)) and "scan" not in str(jax.make_jaxpr(run)(x))

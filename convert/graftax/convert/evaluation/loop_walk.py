@@ -124,7 +124,8 @@ class KnownOnly:
       can_run = all(getattr(value, "shape", None) is not None for value in inputs)
       self.assumes_shapes |= _has_assumed_shape(inputs)
     else:
-      can_run = step.kernel.is_pure and all(map(is_known, inputs))
+      # Ops on lists get the context only for the names in their messages.
+      can_run = (step.kernel.is_pure or op.startswith(_LISTS)) and all(map(_is_known_tree, inputs))
     if not can_run:
       return [_UNKNOWN] * len(step.outputs)
     frame.budget.spend_walk_steps(1, step.kernel.where)
@@ -132,8 +133,9 @@ class KnownOnly:
       return [_as_counter(value) for value in step.kernel.run(frame, inputs)]
     except Exception as e:
       # JAX makes arrays of symbolic sizes only while it traces a function, and some lowerings need numbers; they raise
-      # various errors. The step runs again in the loop itself, where an error is the user's.
-      if isinstance(e, LimitExceededError) or not any(map(is_symbolic, inputs)):
+      # various errors. A walk beyond the end of a loop reads beyond the end of lists. The step runs again in the loop
+      # itself, where an error is the user's.
+      if isinstance(e, LimitExceededError) or not (any(map(is_symbolic, inputs)) or op.startswith(_LISTS)):
         raise
       return [_UNKNOWN] * len(step.outputs)
 
@@ -173,6 +175,8 @@ class Unknown:
 
 
 _UNKNOWN = Unknown()
+
+_LISTS = "TensorList"
 
 
 class PlannedLoop:
@@ -280,7 +284,10 @@ def _counted(loop: PlannedLoop, walked: Sequence[Sequence[Value]], policy: Known
     for i in moving
   }
   unroll = len(states) <= CountedLoop.MAX_UNROLLED and _inner_loops_depend_on(moving, loop, states, policy)
-  return CountedLoop(len(states), counters, {i: final[i] for i in moving}, unroll)
+  results = {i: final[i] for i in changed}
+  are_known = len(moving) < len(changed) and not policy.assumes_shapes and all(map(_is_known_tree, results.values()))
+  known_final = {i: final[i] for i in moving}
+  return CountedLoop(len(states), counters, known_final, unroll, results if are_known else None)
 
 
 def _inner_loops_depend_on(
@@ -300,11 +307,20 @@ def _as_counter(value: Value) -> Value:
   """Returns a result that is known and small as a known value, any other as unknown."""
   if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.size <= KNOWN_SIZE_LIMIT:
     return np.asarray(value)
-  return value if is_known(value) and np.size(value) <= KNOWN_SIZE_LIMIT else _UNKNOWN
+  return value if _is_small_and_known(value) else _UNKNOWN
+
+
+def _is_known_tree(value: Value) -> bool:
+  """Returns whether a value, or each array of a tensor list, is known."""
+  return all(map(is_known, jax.tree.leaves(value)))
+
+
+def _is_small_and_known(value: Value) -> bool:
+  return _is_known_tree(value) and sum(map(np.size, jax.tree.leaves(value))) <= KNOWN_SIZE_LIMIT
 
 
 def _known_bytes(variables: Sequence[Value]) -> int:
-  return sum(value.nbytes for value in variables if is_known(value))
+  return sum(leaf.nbytes for leaf in jax.tree.leaves(list(variables)) if is_known(leaf))
 
 
 def _are_unknown(x: Value, y: Value) -> bool:
@@ -373,7 +389,7 @@ def as_known(value: Value) -> Value:
   """Returns a small array outside of transforms as a known value, what is not known or large as unknown."""
   if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.size <= KNOWN_SIZE_LIMIT:
     return np.asarray(value)
-  if is_known(value) and np.size(value) <= KNOWN_SIZE_LIMIT:
+  if _is_small_and_known(value):
     return value
   return Unknown(getattr(value, "shape", None), getattr(value, "dtype", None))
 

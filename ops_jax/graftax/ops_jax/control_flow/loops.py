@@ -3,7 +3,8 @@
 Before a `While` runs, `ctx.loop_length` walks it with the values that are known while tracing and skips all others
 (`graftax/convert/evaluation/loop_walk.py`). `_run_while` then takes the first of these that applies:
 
-1. The condition is known in every iteration, so the loop is *counted*. It becomes a `jax.lax.scan`, whose `xs` are the
+1. The condition is known in every iteration, so the loop is *counted*. If all that it changes is known too, as in a
+   loop over sizes that fills a list, it does not run. Otherwise it becomes a `jax.lax.scan`, whose `xs` are the
    counters: the loop variables that are known in every iteration (`_Loop.scan`). Products of what the body reads with
    the counters, such as those of the inputs of a recurrent layer, are computed before the scan. It is unrolled
    (`_Loop.unroll`)
@@ -155,6 +156,9 @@ def _run_symbolic(loop: "_Loop", counted: CountedLoop) -> tuple[Value, ...] | No
 
 def _run_counted(loop: "_Loop", counted: CountedLoop, cond: "_Condition | None" = None) -> tuple[Value, ...]:
   number = counted.num_iterations
+  if counted.results is not None and not loop.body.written:
+    loop.log_form("known values: all that it changes is known while tracing")
+    return tuple(counted.results.get(i, value) for i, value in enumerate(loop.initial))
   try:
     if not counted.unroll:
       results = loop.scan(counted)
