@@ -11,6 +11,7 @@
 - `cumulative`: Running sums, products and log-sum-exps along one axis: Cumsum, Cumprod, CumulativeLogsumexp.
 - `histogram`: Counts of values: Bincount, DenseBincount, SparseBincount, RaggedBincount, HistogramFixedWidth.
 - `integer_mean`: Means of integers, with sums of 64 bits even if JAX's 64-bit types are off.
+- `large_gamma`: The incomplete gamma function for large parameters, where its series has too many terms.
 - `reduction`: Reductions over axes: Sum, Prod, Max, Min, Mean, All, Any, EuclideanNorm, ArgMax, ArgMin.
 - `segment`: Reductions over rows with the same segment id: SegmentSum, UnsortedSegmentSum and those for Prod, Max, Min,
   Mean.

@@ -11,6 +11,13 @@ from graftax.ops_jax._core import jax_versions
 from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
+from graftax.ops_jax.math.large_gamma import (
+  in_two_ranges,
+  large_density,
+  large_derivative,
+  large_lower,
+  large_upper,
+)
 
 __all__ = [
   "betainc",
@@ -232,7 +239,10 @@ def igamma_grad_a(a: Array, x: Array) -> Array:
 
 
 def _gamma_density(a: Array, x: Array) -> Array:
-  return jnp.exp((a - 1) * jnp.log(x) - x - jax.lax.lgamma(a))
+  def ordinary(a: Array, x: Array) -> Array:
+    return jnp.exp((a - 1) * jnp.log(x) - x - jax.lax.lgamma(a))
+
+  return in_two_ranges(ordinary, large_density, a, x)
 
 
 def _where_gamma_is_defined(a: Array, x: Array, inside: Array, at_zero: float) -> Array:
@@ -242,19 +252,24 @@ def _where_gamma_is_defined(a: Array, x: Array, inside: Array, at_zero: float) -
 
 
 def _igamma_grad_a(a: Array, x: Array) -> Array:
-  inside = jnp.where(x == jnp.inf, 0.0, jax.lax.igamma_grad_a(a, x))
+  def large(a: Array, x: Array) -> Array:
+    return -large_density(a, x) * large_derivative(a, x)
+
+  inside = jnp.where(x == jnp.inf, 0.0, in_two_ranges(jax.lax.igamma_grad_a, large, a, x))
   return _where_gamma_is_defined(a, x, inside, 0.0)
 
 
 # Derivatives with respect to x are those of TensorFlow outside the domain too.
 _igamma = with_partials(
-  lambda a, x: _where_gamma_is_defined(a, x, jax.lax.igamma(a, x), 0.0),
+  lambda a, x: _where_gamma_is_defined(a, x, in_two_ranges(jax.lax.igamma, large_lower, a, x), 0.0),
   lambda t, y, a, x: t * _igamma_grad_a(a, x),
   lambda t, y, a, x: t * _gamma_density(a, x),
 )
 
 _igammac = with_partials(
-  lambda a, x: jnp.where(a > 0, _where_gamma_is_defined(a, x, jax.lax.igammac(a, x), 1.0), jnp.nan),
+  lambda a, x: jnp.where(
+    a > 0, _where_gamma_is_defined(a, x, in_two_ranges(jax.lax.igammac, large_upper, a, x), 1.0), jnp.nan
+  ),
   lambda t, y, a, x: t * -_igamma_grad_a(a, x),
   lambda t, y, a, x: t * -_gamma_density(a, x),
 )
@@ -273,7 +288,11 @@ def random_gamma_grad(alpha: Array, sample: Array) -> Array:
   Returns:
     The broadcast shape, dtype of `alpha`; 0 if the sample is 0, NaN if one of the two is negative.
   """
-  return _in_float32(lambda a, x: _where_gamma_is_defined(a, x, jax.lax.random_gamma_grad(a, x), 0.0), alpha, sample)
+
+  def derivative(a: Array, x: Array) -> Array:
+    return _where_gamma_is_defined(a, x, in_two_ranges(jax.lax.random_gamma_grad, large_derivative, a, x), 0.0)
+
+  return _in_float32(derivative, alpha, sample)
 
 
 @register("Betainc", ignores=("T",))

@@ -201,3 +201,31 @@ def test_digamma_at_its_poles_and_limits():
 
 def test_derivative_of_digamma_far_below_zero():
   check_raw_op("Digamma", [np.array([-0.3, -1.5, -7.8, -33.25, 0.5, 2.0])], grad=True, grad_order=2, vmap=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_incomplete_gamma_of_large_parameters_ends_with_the_right_value(dtype):
+  special = pytest.importorskip("scipy.special")
+  a = np.repeat(np.array([2e7, 1e10, 1e15, 1e38]), 5)
+  x = a + np.tile([-1, -0.1, 0, 0.3, 2], 4) * np.sqrt(a)
+  a, x = a.astype(dtype), x.astype(dtype)
+  with jax.enable_x64(dtype is np.float64):
+    lower, upper = (lowering(op).function(a, x) for op in ("Igamma", "Igammac"))
+    slope = jax.vmap(jax.grad(lowering("Igamma").function, 1))(jnp.asarray(a), jnp.asarray(x))
+  wide = a.astype(np.float64), x.astype(np.float64)
+  rtol = {np.float32: 1e-5, np.float64: 1e-10}[dtype]
+  np.testing.assert_allclose(lower, special.gammainc(*wide), rtol=rtol)
+  np.testing.assert_allclose(upper, special.gammaincc(*wide), rtol=rtol)
+  density = np.exp(-((wide[1] - wide[0]) ** 2) / (2 * wide[0])) / np.sqrt(2 * np.pi * wide[0])
+  np.testing.assert_allclose(slope, density, rtol=1e-3)
+
+
+def test_tails_of_the_incomplete_gamma_function_of_a_large_parameter():
+  # The density of a standardized gamma distribution, integrated up to -6 and from 6; SciPy's lower tail is 6% off.
+  a = 2e7
+  for op, ends in (("Igamma", (-14, -6)), ("Igammac", (6, 14))):
+    t = np.linspace(*ends, 400_001)
+    density = np.exp((a - 1) * np.log1p(t / np.sqrt(a)) - t * np.sqrt(a) - 1 / (12 * a)) / np.sqrt(2 * np.pi)
+    with jax.enable_x64(True):
+      got = lowering(op).function(np.float64(a), np.float64(a + (-6 if op == "Igamma" else 6) * np.sqrt(a)))
+    np.testing.assert_allclose(got, np.trapezoid(density, t), rtol=1e-7)
