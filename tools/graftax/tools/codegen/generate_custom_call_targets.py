@@ -10,26 +10,24 @@ write, and names of custom calls that occur as strings in TensorFlow's library. 
 release that is not installed, install it in a virtual environment, and pass the interpreter of that environment.
 """
 
-import argparse
 import base64
 import json
 import os
-import pathlib
-import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from graftax.tools.codegen.generated_file import REPOSITORY, Release, run_release_generator
 from graftax.xla_call_module import mlir
 
-_REPOSITORY = pathlib.Path(__file__).resolve().parents[4]
-_TARGET = _REPOSITORY / "xla_call_module/graftax/xla_call_module/exporting/custom_call_targets.py"
+_MODULE = "graftax.tools.codegen.generate_custom_call_targets"
+_TARGET = REPOSITORY / "xla_call_module/graftax/xla_call_module/exporting/custom_call_targets.py"
 
-Table = dict[tuple[int, int], tuple[str, ...]]
+Table = Mapping[Release, Collection[str]]
 
 _SAME = "(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>"
 _PAIR = "(%x) : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>)"
@@ -165,20 +163,7 @@ def _lines(row: Sequence[str]) -> str:
 
 def main(args: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit status."""
-  parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-  parser.add_argument("interpreters", nargs="*", default=[sys.executable], help="with a TensorFlow each")
-  parser.add_argument("--check", action="store_true", help="exit 1 if the table is out of date, and write nothing")
-  options = parser.parse_args(args)
-  table: Table = {}
-  if _TARGET.exists():
-    table = {release: tuple(row) for release, row in runpy.run_path(str(_TARGET))["CUSTOM_CALL_TARGETS"].items()}
-  for interpreter in options.interpreters:
-    table |= read_targets(interpreter)
-  text = format_table(table)
-  if options.check:
-    return int(text != _TARGET.read_text(encoding="utf-8"))
-  _TARGET.write_text(text, encoding="utf-8")
-  return 0
+  return run_release_generator(__doc__ or "", _MODULE, _TARGET, read_targets, format_table, args)
 
 
 if __name__ == "__main__":

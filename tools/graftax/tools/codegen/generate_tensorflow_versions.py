@@ -8,18 +8,17 @@ Rows of other releases stay. For a release that is not installed, install it in 
 interpreter of that environment.
 """
 
-import argparse
 import json
-import pathlib
-import runpy
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-_REPOSITORY = pathlib.Path(__file__).resolve().parents[4]
-_TARGET = _REPOSITORY / "xla_call_module/graftax/xla_call_module/exporting/tensorflow_versions.py"
+from graftax.tools.codegen.generated_file import REPOSITORY, Release, run_release_generator
 
-Table = dict[tuple[int, int], tuple[tuple[int, int, int], int]]
+_MODULE = "graftax.tools.codegen.generate_tensorflow_versions"
+_TARGET = REPOSITORY / "xla_call_module/graftax/xla_call_module/exporting/tensorflow_versions.py"
+
+Table = Mapping[Release, tuple[tuple[int, int, int], int]]
 
 # Runs in the other interpreter, which need not have this package.
 _PROBE = """
@@ -54,18 +53,7 @@ def format_table(table: Table) -> str:
 
 def main(args: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit status."""
-  parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-  parser.add_argument("interpreters", nargs="*", default=[sys.executable], help="with a TensorFlow each")
-  parser.add_argument("--check", action="store_true", help="exit 1 if the table is out of date, and write nothing")
-  options = parser.parse_args(args)
-  table: Table = dict(runpy.run_path(str(_TARGET))["TENSORFLOW_VERSIONS"])
-  for interpreter in options.interpreters:
-    table |= read_versions(interpreter)
-  text = format_table(table)
-  if options.check:
-    return int(text != _TARGET.read_text(encoding="utf-8"))
-  _TARGET.write_text(text, encoding="utf-8")
-  return 0
+  return run_release_generator(__doc__ or "", _MODULE, _TARGET, read_versions, format_table, args)
 
 
 if __name__ == "__main__":

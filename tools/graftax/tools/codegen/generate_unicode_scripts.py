@@ -4,16 +4,17 @@ python -m graftax.tools.codegen.generate_unicode_scripts          # write the ta
 python -m graftax.tools.codegen.generate_unicode_scripts --check  # exit 1 if it is out of date
 """
 
-import argparse
-import pathlib
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 
+from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
+
 __all__ = ["main", "table"]
 
-_TARGET = pathlib.Path(__file__).resolve().parents[4] / "convert/graftax/convert/host_ops/unicode_scripts.txt"
+_MODULE = "graftax.tools.codegen.generate_unicode_scripts"
+_TARGET = REPOSITORY / "convert/graftax/convert/host_ops/unicode_scripts.txt"
 
 
 def table() -> str:
@@ -28,13 +29,7 @@ def table() -> str:
 
 def main(args: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit status."""
-  parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-  parser.add_argument("--check", action="store_true", help="exit 1 if the table is out of date, and write nothing")
-  text = table()
-  if parser.parse_args(args).check:
-    return int(_TARGET.read_text(encoding="ascii") != text)
-  _TARGET.write_text(text, encoding="ascii")
-  return 0
+  return run_generator(__doc__ or "", _MODULE, _TARGET, table, args)
 
 
 if __name__ == "__main__":
