@@ -89,7 +89,7 @@ def filled_table(
     folder: the files that may be read.
   """
   fills = [node for node in initializer.nodes if traits_of(node.op).fills]
-  return _filled(name, maker, dtypes, fills, initializer, captures, library, signatures, folder)
+  return _filled(name, maker, dtypes, fills, _Surroundings(initializer, captures, library, signatures, folder))
 
 
 def graph_filled_tables(graph: Graph, folder: ModelFolder) -> dict[str, LookupTable | UnavailableCapture]:
@@ -102,23 +102,8 @@ def graph_filled_tables(graph: Graph, folder: ModelFolder) -> dict[str, LookupTa
     folder: the files that may be read.
   """
   function = Function("graph", (), (), graph.nodes)
-  makers = table_makers(function)
-  fills = {maker.name: fills_of(maker, function) for maker in makers}
-  return {
-    maker.name: _filled(
-      maker.name,
-      maker.op,
-      table_dtypes(maker),
-      fills[maker.name],
-      function,
-      (),
-      graph.library,
-      graph.signatures,
-      folder,
-    )
-    for maker in makers
-    if fills[maker.name] or traits_of(maker.op).is_constant_table
-  }
+  tables, _ = _tables_of(_Surroundings(function, (), graph.library, graph.signatures, folder))
+  return tables
 
 
 def with_tables(program: Program) -> Program:
@@ -126,25 +111,10 @@ def with_tables(program: Program) -> Program:
 
   Tables that can change and that the function does not fill are left as they are.
   """
-  function = program.function
-  makers = table_makers(function)
-  fills = {maker.name: fills_of(maker, function) for maker in makers}
-  tables = {
-    maker.name: _filled(
-      maker.name,
-      maker.op,
-      table_dtypes(maker),
-      fills[maker.name],
-      function,
-      program.captures,
-      program.library,
-      program.signatures,
-      program.folder,
-    )
-    for maker in makers
-    if fills[maker.name] or traits_of(maker.op).is_constant_table
-  }
-  return capture_tables(program, tables, {node.name for nodes in fills.values() for node in nodes})
+  tables, filling = _tables_of(
+    _Surroundings(program.function, program.captures, program.library, program.signatures, program.folder)
+  )
+  return capture_tables(program, tables, filling)
 
 
 def table_makers(function: Function) -> list[Node]:
@@ -203,16 +173,39 @@ def table_dtypes(maker: Node) -> tuple[DType, DType]:
   return key, value
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Surroundings:
+  """A function that fills tables, and what is needed to compute their contents.
+
+  Attributes:
+    function: the function.
+    captures: the values that it closes over.
+    library: the functions that it calls.
+    signatures: signatures of all ops.
+    folder: the files that may be read.
+  """
+
+  function: Function
+  captures: Sequence[Capture]
+  library: FunctionLibrary
+  signatures: OpSignatures
+  folder: ModelFolder
+
+
+def _tables_of(surroundings: _Surroundings) -> tuple[dict[str, LookupTable | UnavailableCapture], set[str]]:
+  """Returns tables by the names of the nodes that create them, and the names of the nodes that fill tables."""
+  makers = table_makers(surroundings.function)
+  fills = {maker.name: fills_of(maker, surroundings.function) for maker in makers}
+  tables = {
+    maker.name: _filled(maker.name, maker.op, table_dtypes(maker), fills[maker.name], surroundings)
+    for maker in makers
+    if fills[maker.name] or traits_of(maker.op).is_constant_table
+  }
+  return tables, {node.name for nodes in fills.values() for node in nodes}
+
+
 def _filled(
-  name: str,
-  maker: str,
-  dtypes: tuple[DType, DType],
-  fills: Sequence[Node],
-  function: Function,
-  captures: Sequence[Capture],
-  library: FunctionLibrary,
-  signatures: OpSignatures,
-  folder: ModelFolder,
+  name: str, maker: str, dtypes: tuple[DType, DType], fills: Sequence[Node], surroundings: _Surroundings
 ) -> LookupTable | UnavailableCapture:
   if not fills:
     return UnavailableCapture(
@@ -222,11 +215,13 @@ def _filled(
   if len(fills) != 1:
     return UnavailableCapture(f"table {name!r} is filled from {len(fills)} places")
   # The table does not exist yet, so its handle is only a name.
-  bound = [ResourceHandle(name, "table") if isinstance(c, UnavailableCapture) else c for c in captures]
+  bound = [ResourceHandle(name, "table") if isinstance(c, UnavailableCapture) else c for c in surroundings.captures]
   try:
-    contents = known_values(function, fills[0].inputs[1:], bound, library, signatures)
+    contents = known_values(
+      surroundings.function, fills[0].inputs[1:], bound, surroundings.library, surroundings.signatures
+    )
     if traits_of(fills[0].op).fills == "file":
-      contents = list(read_table_file(fills[0], contents[0], dtypes, folder))
+      contents = list(read_table_file(fills[0], contents[0], dtypes, surroundings.folder))
     return table_capture(name, contents[0], contents[1], maker)
   except UnsafeFileError as e:
     return UnsafeCapture(f"table {name!r} cannot be filled: {e}", UnsafeFileError(f"table {name!r}: {e}"))
