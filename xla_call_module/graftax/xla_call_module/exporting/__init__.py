@@ -11,8 +11,8 @@
 - `tensorflow_versions`: The table of these versions, by release of TensorFlow.
 """
 
-from graftax.xla_call_module.exporting.export import CallModule, export_call_module
+from graftax.xla_call_module.exporting.export import CallModule, checks_of_unstable_calls, export_call_module
 from graftax.xla_call_module.exporting.reversible_loops import reversible
 from graftax.xla_call_module.exporting.target import Target
 
-__all__ = ["CallModule", "Target", "export_call_module", "reversible"]
+__all__ = ["CallModule", "Target", "checks_of_unstable_calls", "export_call_module", "reversible"]

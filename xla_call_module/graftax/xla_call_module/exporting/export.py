@@ -16,7 +16,7 @@ from graftax.xla_call_module.exporting.random_bits import random_rules
 from graftax.xla_call_module.exporting.target import Target
 from graftax.xla_call_module.lax_extras import InconclusiveDimensionOperation
 
-__all__ = ["CallModule", "export_call_module"]
+__all__ = ["CallModule", "checks_of_unstable_calls", "export_call_module"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -142,11 +142,16 @@ def _exported(
         " are open, export it with fixed ones."
       ) from error
     # JAX exports only custom calls that it knows to be stable. Which ones can be used depends on the target instead.
-    calls = _UNSTABLE_CALL.findall(str(error)) if "no compatibility guarantees" in str(error) else []
-    if not calls:
+    allowed = checks_of_unstable_calls(error)
+    if not allowed:
       raise
-    allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(set(calls))]
     return _export(jitted, avals, platforms, (*disabled_checks, *allowed), by_loops=by_loops)
+
+
+def checks_of_unstable_calls(error: ValueError) -> list[jax.export.DisabledSafetyCheck]:
+  """Returns the checks to disable if `jax.export` refused custom calls without a guarantee; none for other errors."""
+  calls = _UNSTABLE_CALL.findall(str(error)) if "no compatibility guarantees" in str(error) else []
+  return [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(set(calls))]
 
 
 _UNSTABLE_CALL = re.compile(r"stablehlo\.custom_call @\"?([^\s(\"]+)")

@@ -1,5 +1,6 @@
 """Primitives without a rule, such as those of JAX libraries, by what they lower to."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -41,10 +42,8 @@ def lifted(equation: JaxprEqn) -> ClosedJaxpr:
     results = found if equation.primitive.multiple_results else [found]
     return [without_extended_dtype(result) for result in results]
 
-  # TensorFlow runs plain ops on any platform.
-  unchecked = [jax.export.DisabledSafetyCheck.platform()]
   try:
-    exported = jax.export.export(jax.jit(computed), platforms=["cpu"], disabled_checks=unchecked)(*specs)
+    exported = _exported(computed, specs)
     program = jax.make_jaxpr(lift(Module.from_exported(exported)))(*specs)
   except Exception as e:  # whatever the lowering of a library says of what it lacks
     raise Unsupported(f"no rule, and {_reason(e)}") from e
@@ -55,6 +54,19 @@ def lifted(equation: JaxprEqn) -> ClosedJaxpr:
   if equation.primitive.name in primitives:
     raise Unsupported("no rule")
   return program
+
+
+def _exported(function: Callable[..., list[Leaf]], specs: Sequence[jax.ShapeDtypeStruct]) -> jax.export.Exported:
+  from graftax.xla_call_module.exporting import checks_of_unstable_calls
+
+  # TensorFlow runs plain ops on any platform.
+  checks = [jax.export.DisabledSafetyCheck.platform()]
+  try:
+    return jax.export.export(jax.jit(function), platforms=["cpu"], disabled_checks=checks)(*specs)
+  except ValueError as error:
+    if not (allowed := checks_of_unstable_calls(error)):
+      raise
+    return jax.export.export(jax.jit(function), platforms=["cpu"], disabled_checks=[*checks, *allowed])(*specs)
 
 
 def _reason(error: Exception) -> str:

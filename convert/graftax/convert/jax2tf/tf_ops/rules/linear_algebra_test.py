@@ -91,3 +91,13 @@ def test_eigenvalues_of_general_matrices(dtype):
     x = _matrix(2, 4, 4, dtype=dtype)
     check_plain_ops(lambda x: (function(x)[0], abs(function(x)[1]), jnp.sort(jnp.linalg.eigvals(x))), x, rtol=1e-4)
     check_plain_ops(lambda x: x @ function(x)[1] - function(x)[1] * function(x)[0][..., None, :], x, atol=1e-5)
+
+
+def test_a_primitive_of_a_library_that_calls_lapack_without_a_guarantee():
+  @jax.custom_batching.custom_vmap  # has no rule
+  def function(x):
+    return jax.scipy.linalg.qr_multiply(x, jnp.ones((3, 2), x.dtype), mode="left")[0]
+
+  function.def_vmap(lambda size, are_batched, x: (x, True))  # JAX wants one
+
+  check_plain_ops(function, _matrix(4, 3, dtype=np.float32), rtol=1e-4, atol=1e-5)
