@@ -149,6 +149,7 @@ ROOMS = {
     ],
     "variants": [
         ":_core",
+        "//graphdef_ir",
         "@pypi//jax",
         "@pypi//numpy",
     ],

@@ -332,7 +332,7 @@ def tensor_list_split(ctx: Context, tensor: Array, element_shape: Value, lengths
     return TensorList.of(jnp.reshape(tensor, (len(lengths), int(lengths[0]), *tensor.shape[1:])))
   pieces = new_list(len(lengths), None, np.dtype(tensor.dtype))
   for index, end in enumerate(lengths.cumsum().tolist()):
-    pieces = tensor_list_set_item(ctx, pieces, np.int32(index), tensor[end - int(lengths[index]) : end])
+    pieces = tensor_list_set_item(ctx, pieces, np.asarray(index, np.int32), tensor[end - int(lengths[index]) : end])
   return pieces
 
 

@@ -29,30 +29,30 @@ def in_two_ranges(ordinary: _Function, large: _Function, a: Array, x: Array) -> 
   return jnp.where(is_large, large(jnp.where(is_large, a, _LARGE), jnp.where(is_large, x, _LARGE)), others)
 
 
-def large_lower(a: Array, x: Array) -> jax.Array:
+def large_lower(a: Array, x: Array) -> Array:
   """Returns the regularized lower incomplete gamma function."""
   eta, first = _expansion(a, x)
   return 0.5 * jsp.erfc(-eta * jnp.sqrt(a / 2)) - _tail(a, eta) * first
 
 
-def large_upper(a: Array, x: Array) -> jax.Array:
+def large_upper(a: Array, x: Array) -> Array:
   """Returns the regularized upper incomplete gamma function."""
   eta, first = _expansion(a, x)
   return 0.5 * jsp.erfc(eta * jnp.sqrt(a / 2)) + _tail(a, eta) * first
 
 
-def large_density(a: Array, x: Array) -> jax.Array:
+def large_density(a: Array, x: Array) -> Array:
   """Returns the derivative of the lower function with respect to `x`."""
   eta, _ = _expansion(a, x)
   return _tail(a, eta) * (a / x)
 
 
-def large_derivative(a: Array, x: Array) -> jax.Array:
+def large_derivative(a: Array, x: Array) -> Array:
   """Returns the derivative of a quantile `x` with respect to `a`, wherever the density is not 0."""
   return 0.5 + 0.5 * (x / a)
 
 
-def _tail(a: Array, eta: Array) -> jax.Array:
+def _tail(a: Array, eta: Array) -> Array:
   return jnp.exp(-a * eta * eta / 2) / (np.sqrt(2 * np.pi).astype(a.dtype) * jnp.sqrt(a))
 
 

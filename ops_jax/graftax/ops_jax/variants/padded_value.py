@@ -29,8 +29,9 @@ class PaddedElement:
     lengths: for each axis the int32 number of elements that it has, or None if that is the size of `padded`.
   """
 
-  padded: Array
-  lengths: tuple[Array | None, ...]
+  # Any: an array, or in a structure its shape and dtype.
+  padded: Value
+  lengths: tuple[Value, ...]
 
   def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
     return (self.padded, self.lengths), None

@@ -14,7 +14,7 @@ from graftax.ops_jax.variants.padded_value import PaddedElement
 __all__ = ["known_if_concrete", "packed_rows", "row_starts", "rows_and_places", "with_any_length"]
 
 
-def with_any_length(array: Array, length: Array | None = None) -> PaddedElement:
+def with_any_length(array: Array, length: Array | np.integer | None = None) -> PaddedElement:
   """Returns an array whose first size differs from that of others; `length` of its elements are valid, or all."""
   array = _known_indices(array)
   if not array.ndim:
