@@ -139,6 +139,28 @@ def test_gradients_that_the_graph_itself_computes():
   np.testing.assert_allclose(fn(params, X)[0], 2 * X, rtol=1e-6)
 
 
+def _words(x):
+  array = tf.TensorArray(tf.string, size=0, dynamic_size=True)
+  for i in tf.range(tf.shape(x)[0]):
+    array = array.write(i, x[i])
+  return array.stack()
+
+
+@pytest.mark.parametrize(
+  "function",
+  [
+    _words,
+    lambda x: tf.TensorArray(tf.string, 3).write(0, x[0]).write(2, x[2]).stack(),
+    lambda x: tf.TensorArray(tf.string, 3).unstack(x).gather([2, 0]),
+    lambda x: tf.map_fn(lambda i: x[i], tf.constant([2, 1, 1]), fn_output_signature=tf.string),
+  ],
+)
+def test_lists_of_strings_outside_of_jit(function):
+  x = np.array([b"a b", b"", b"c"], object)
+  fn, params = gc.convert(tf.function(function), x)
+  assert fn(params, x)[0].tolist() == function(tf.constant(x)).numpy().tolist()
+
+
 @pytest.mark.parametrize("axes", [[0, 1], [-1, 0], [1, 2]])
 def test_loops_over_known_lists_do_not_run(axes):
   x = np.random.default_rng(0).normal(size=(3, 4, 2)).astype(np.float32)

@@ -99,7 +99,7 @@ def test_strings_that_depend_on_traced_numbers_are_refused(name):
 
 def test_an_op_without_a_form_for_strings_says_so():
   def program(x, names):
-    return tf.TensorArray(tf.string, 2).write(0, names[0]).write(1, names[1]).stack()
+    return tf.TensorArray(tf.string, 2).scatter([1, 0], names[:2]).stack()
 
   _, converted = _converted(program)
   with pytest.raises(UnsupportedError, match=r"no form for strings here.*SavedModel\.split"):

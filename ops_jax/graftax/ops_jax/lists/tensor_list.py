@@ -274,7 +274,7 @@ def tensor_list_gather(
   """
   what = _what(ctx, "TensorListGather")
   buffer = array_buffer(_given(input_handle, element_dtype, what), element_shape, what)
-  return jnp.take(buffer, indices, axis=0, mode="clip")
+  return (np if buffer.dtype.kind == "O" else jnp).take(buffer, indices, axis=0, mode="clip")
 
 
 @register("TensorListScatter", ignores=_IGNORES)

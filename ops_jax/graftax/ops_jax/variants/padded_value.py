@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT
 from graftax.ops_jax._core.values import Array, Value, is_known
 
-__all__ = ["PaddedElement", "RaggedValue", "as_leaf", "is_concrete", "is_small_integers", "leaf_at", "updated_leaf"]
+__all__ = ["PaddedElement", "RaggedValue", "as_leaf", "is_concrete", "leaf_at", "updated_leaf", "zeros"]
 
 
 @jax.tree_util.register_pytree_node_class
@@ -89,14 +90,16 @@ def is_concrete(value: Value) -> bool:
 
 
 def as_leaf(value: Array, dtype: np.dtype) -> Array:
-  """Returns an array for the buffer of a list; few integers that are known stay known."""
-  if not is_small_integers(value.shape, dtype) or not is_known(value):
+  """Returns an array for the buffer of a list; strings, and few integers that are known, stay known."""
+  if dtype.kind == "O":
+    return np.asarray(value, dtype)
+  if not _is_few_integers(value.shape, dtype) or not is_known(value):
     return jnp.asarray(value, dtype)
   leaf = np.asarray(value, dtype)
   return leaf if np.array_equal(leaf, value) else jnp.asarray(value, dtype)
 
 
-def is_small_integers(shape: tuple[int, ...], dtype: np.dtype) -> bool:
+def _is_few_integers(shape: tuple[int, ...], dtype: np.dtype) -> bool:
   """Returns whether arrays of a shape and dtype are of the kind that counters and shapes are."""
   are_sizes = all(isinstance(size, int) for size in shape)
   return np.dtype(dtype).kind in "iub" and are_sizes and math.prod(shape) <= KNOWN_SIZE_LIMIT
@@ -105,7 +108,8 @@ def is_small_integers(shape: tuple[int, ...], dtype: np.dtype) -> bool:
 def leaf_at(leaf: Array, index: Value) -> Array:
   """Returns the entry of an array at an index of its first axis, or the nearest one; known if both are."""
   if isinstance(leaf, np.ndarray) and is_concrete(index) and len(leaf):
-    return np.asarray(leaf[min(max(int(index), 0), len(leaf) - 1)])
+    return np.asarray(leaf[min(max(int(index), 0), len(leaf) - 1)], leaf.dtype)
+  _refuse_strings(leaf)
   return jax.lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False)
 
 
@@ -113,6 +117,19 @@ def updated_leaf(leaf: Array, new: Array, index: Value) -> Array:
   """Returns an array with `new` at an index of its first axis; a NumPy array if nothing is traced."""
   if isinstance(leaf, np.ndarray) and isinstance(new, (np.ndarray, np.generic)) and is_concrete(index):
     copy = leaf.copy()
-    copy[int(index)] = new
+    copy[int(index), ...] = new  # without the dots an array of strings would hold an array
     return copy
+  _refuse_strings(leaf)
   return jax.lax.dynamic_update_index_in_dim(jnp.asarray(leaf), new, index, 0)
+
+
+def zeros(shape: tuple[Any, ...], dtype: np.dtype) -> Array:
+  """Returns zeros for the buffer of a list, or empty strings; known if they are strings or few integers."""
+  if dtype.kind == "O":
+    return np.full(shape, b"", dtype)
+  return (np if _is_few_integers(shape, dtype) else jnp).zeros(shape, dtype)
+
+
+def _refuse_strings(leaf: Array) -> None:
+  if leaf.dtype.kind == "O":
+    raise StaticInputError("a list of strings is read or written at an index that depends on traced data.")

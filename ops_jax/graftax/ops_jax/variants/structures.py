@@ -17,7 +17,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value, is_known, is_string, materialize
 from graftax.ops_jax.variants.optional_value import OptionalValue
-from graftax.ops_jax.variants.padded_value import PaddedElement, RaggedValue, as_leaf, is_small_integers
+from graftax.ops_jax.variants.padded_value import PaddedElement, RaggedValue, as_leaf, zeros
 from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
 from graftax.ops_jax.variants.tensor_list_value import VARIANT, TensorList, larger
 
@@ -181,6 +181,8 @@ def as_held(value: Value, dtype: np.dtype | None, *, keep_known: bool = True) ->
     known = np.asarray(value)
     return Constant(known, np.dtype(np.int32 if known.dtype == object else known.dtype) if dtype is None else dtype)
   array = materialize(value)
+  if isinstance(array, bytes) or is_string(array):
+    return as_leaf(array, np.dtype(object))
   array = array if hasattr(array, "dtype") else np.asarray(array)
   return as_leaf(array, canonical_dtype(array.dtype if dtype is None else dtype))
 
@@ -394,8 +396,7 @@ def with_element(value: TensorList, element: Structure) -> TensorList:
   """Converts a list to elements of a structure with room for its own; zeros if it has no buffer."""
   if (value.buffer is None or value.capacity == 0) and isinstance(element, jax.ShapeDtypeStruct):
     # Not one element that is repeated: a list without elements takes no memory, however large these would be.
-    shape = (value.capacity, *element.shape)
-    buffer = (np if is_small_integers(shape, element.dtype) else jnp).zeros(shape, element.dtype)
+    buffer = zeros((value.capacity, *element.shape), element.dtype)
   elif value.buffer is None or value.capacity == 0:
     blank = _blank(element)
     buffer = jax.tree.map(lambda leaf: _repeated(leaf, value.capacity), blank)

@@ -18,7 +18,7 @@ import numpy as np
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Array, Value
-from graftax.ops_jax.variants.padded_value import as_leaf, leaf_at, updated_leaf
+from graftax.ops_jax.variants.padded_value import as_leaf, leaf_at, updated_leaf, zeros
 
 __all__ = [
   "VARIANT",
@@ -169,7 +169,7 @@ def _resized(buffer: Array, capacity: Size) -> Array:
   missing = jax.core.max_dim(capacity - have, 0)
   if not (isinstance(missing, int) and missing == 0):
     xp = np if isinstance(buffer, np.ndarray) and isinstance(missing, int) else jnp
-    buffer = xp.concatenate([buffer, xp.zeros((missing, *buffer.shape[1:]), buffer.dtype)])
+    buffer = xp.concatenate([buffer, zeros((missing, *buffer.shape[1:]), buffer.dtype)])
   return buffer[:capacity]
 
 
