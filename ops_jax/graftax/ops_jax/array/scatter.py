@@ -80,7 +80,9 @@ def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_
   Raises:
     InvalidInputError: known coordinates are out of range, or the shapes do not fit.
 
-  Differs from TF: updates at traced coordinates out of range are dropped instead of raising an error.
+  Differs from TF: updates at traced coordinates out of range are dropped instead of raising an error. Of several
+    updates with equal coordinates only the one that stays gets a gradient; TensorFlow gives each of them the gradient
+    of it.
   """
   indices = _coordinates("TensorScatterUpdate", indices, updates, tensor.shape, bad_indices_policy)
   if is_known(tensor) and is_known(indices) and is_known(updates) and tensor.dtype == object:
