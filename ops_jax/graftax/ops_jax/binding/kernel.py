@@ -23,6 +23,7 @@ from graftax.ops_jax._core.result_sizes import CheckSizes, factor_of, growth_of
 from graftax.ops_jax._core.stages import CallLowering, Run, Stage, describe_function, group_lists
 from graftax.ops_jax._core.static_inputs import decode_static
 from graftax.ops_jax.binding.attributes import decode_attrs
+from graftax.ops_jax.binding.no_gradients import NOT_DIFFERENTIABLE, StopGradients
 from graftax.ops_jax.binding.symbolic_inputs import resolve_symbols
 from graftax.ops_jax.binding.text_inputs import known_beside_text
 from graftax.ops_jax.bounded.dispatch import carry_bounded
@@ -154,6 +155,8 @@ def _bind(
   ):
     if stage is not None:
       stages.append(stage)
+  if node.op in NOT_DIFFERENTIABLE:
+    stages.append(StopGradients())
   return Kernel(where, tuple(stages), call, _check_sizes(node.op, lowering, decoded, where))
 
 
