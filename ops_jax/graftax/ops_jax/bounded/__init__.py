@@ -45,8 +45,8 @@ element in place of the padding:
   LowerBound.
 - `sparse_tensor`: Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder,
   SparseReduceSumSparse.
-- `tensor_list`: Tensor lists whose length, or whose elements' sizes, depend on data: TensorListStack,
-  TensorListGetItem, others.
+- `tensor_list`: Tensor lists whose length or elements' sizes depend on data: TensorListStack, TensorListGetItem,
+  TensorListGather.
 - `unique`: Distinct elements, and elements that another vector lacks: Unique, ListDiff.
 
 Three invariants keep results exact. Padding has no meaning, so an op that combines elements along a bounded axis masks

@@ -1,24 +1,36 @@
-"""Tensor lists whose length, or whose elements' sizes, depend on data: TensorListStack, TensorListGetItem, others."""
+"""Tensor lists whose length or elements' sizes depend on data: TensorListStack, TensorListGetItem, TensorListGather."""
 
+import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.values import Value, is_known
-from graftax.ops_jax.bounded.masks import checked_length
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  as_bounded,
+  checked_length,
+  filled,
+  masked_derivative,
+  valid_mask,
+  with_poisoned_derivative,
+)
 from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, is_bounded
+from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.lists.tensor_list import array_buffer, without_last
 from graftax.ops_jax.variants.padded_value import PaddedElement
 from graftax.ops_jax.variants.row_packing import packed_rows, with_any_length
-from graftax.ops_jax.variants.tensor_list_value import TensorList
+from graftax.ops_jax.variants.tensor_list_value import TensorList, valid_length
 
 __all__ = [
   "as_element",
   "made_of",
   "tensor_list_concat",
+  "tensor_list_gather",
   "tensor_list_get_item",
   "tensor_list_pop_back",
   "tensor_list_stack",
@@ -35,9 +47,7 @@ def tensor_list_stack(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Va
   if tensor_list.has_static_length:
     return [_stacked(call, tensor_list)]
   padded = array_buffer(tensor_list, element_shape, call.where)
-  # A loop that did not end within its bound has made the length the least integer.
-  length = jnp.where(tensor_list.length < 0, INVALID_LENGTH, tensor_list.length)
-  return [call.made(padded, (length, *[None] * (padded.ndim - 1)), may_overflow=True)]
+  return [call.made(padded, (valid_length(tensor_list), *[None] * (padded.ndim - 1)), may_overflow=True)]
 
 
 def _stacked(call: BoundedCall, tensor_list: TensorList) -> Value:
@@ -83,6 +93,22 @@ def tensor_list_concat(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[V
   counts = jnp.asarray(elements.lengths[0])
   joined = packed_rows(elements.padded, counts, call.context.budget, call.where)
   return [made_of(call, joined), counts.astype(canonical_dtype(INT64))]
+
+
+@carries("TensorListGather", "TensorArrayGatherV3")
+def tensor_list_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns elements at positions whose number depends on data; TF1 stacks an array as the elements of a range."""
+  _, indices, *_ = inputs
+  tensor_list = next((value for value in inputs if isinstance(value, TensorList)), None)
+  if tensor_list is None or not is_bounded(indices):
+    call.refuse("an input other than the positions has a size that depends on data, or gradients are gathered")
+  positions = as_bounded(indices)
+  poison = partial(with_poisoned_derivative, is_bad=any_overflow(positions))
+  source = dataclasses.replace(tensor_list, buffer=jax.tree.map(poison, tensor_list.buffer))
+  given = {id(tensor_list): source, id(indices): filled(positions, 0)}
+  result = jnp.asarray(call.run_one(*[given.get(id(value), value) for value in inputs]))
+  lengths = [*positions.lengths, *[None] * (result.ndim - 1)]
+  return [call.made(masked_derivative(result, valid_mask(result.shape, lengths)), lengths, positions.may_overflow)]
 
 
 def as_element(value: Value) -> PaddedElement:

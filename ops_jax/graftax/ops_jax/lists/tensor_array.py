@@ -205,7 +205,7 @@ def tensor_array_size_v3(ctx: Context, handle: TensorArrayHandle, flow_in: Tenso
   """
   if handle.is_gradient:
     return np.int32(_gradient(ctx, handle, flow_in).buffer.shape[0])
-  return tensor_list_length(_flow(ctx, flow_in))
+  return tensor_list_length(_flow(ctx, flow_in), facts=ctx.facts)
 
 
 @register("TensorArrayCloseV3")

@@ -10,6 +10,7 @@ import numpy as np
 from graftax.graphdef_ir import Budget, DType
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
@@ -36,6 +37,7 @@ from graftax.ops_jax.variants.tensor_list_value import (
   declared_shape,
   is_size,
   larger,
+  valid_length,
 )
 
 __all__ = [
@@ -224,13 +226,23 @@ def without_last(tensor_list: TensorList) -> TensorList:
 
 
 @register("TensorListLength")
-def tensor_list_length(input_handle: TensorList) -> Array:
+def tensor_list_length(input_handle: TensorList, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns the number of elements, int32.
 
   Source op: `tf.raw_ops.TensorListLength`.
+
+  Args:
+    input_handle: the list.
+    facts: is told that a traced length is at most the room that the list has.
   """
-  length: Value = only(input_handle, TensorList, None, "TensorListLength").length
-  return shape_vector([length])[0] if is_size(length) else length
+  tensor_list = only(input_handle, TensorList, None, "TensorListLength")
+  if tensor_list.has_static_length:
+    return shape_vector([tensor_list.length])[0]
+  length = valid_length(tensor_list)
+  # Within a loop the room may not be final yet.
+  if tensor_list.has_room is not None:
+    facts.note_range(length, 0, tensor_list.capacity, is_certain=False)
+  return length
 
 
 @register("TensorListElementShape")

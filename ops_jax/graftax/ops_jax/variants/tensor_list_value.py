@@ -28,6 +28,7 @@ __all__ = [
   "declared_shape",
   "is_size",
   "larger",
+  "valid_length",
 ]
 
 VARIANT = np.dtype(np.void)
@@ -150,6 +151,14 @@ class TensorList:
   def with_length(self, length: Size) -> "TensorList":
     """Returns the same list with `length` elements; new ones are zeros."""
     return dataclasses.replace(self.with_capacity(length), length=length, peak=larger(self.peak, length))
+
+
+def valid_length(tensor_list: TensorList) -> jax.Array:
+  """Returns the traced length of a list; larger than any bound if a loop did not end within its own.
+
+  Such a loop has made the length the least integer.
+  """
+  return jnp.where(tensor_list.length < 0, np.int32(np.iinfo(np.int32).max), tensor_list.length)
 
 
 def declared_shape(shape: Value) -> tuple[Any, ...] | None:
