@@ -53,6 +53,7 @@ ROOMS = {
         ":variable",
         "//graphdef_ir",
         "//ops_jax",
+        "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],

@@ -50,6 +50,7 @@ ROOMS = {
     "image": [
         ":_core",
         ":spatial",
+        "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],
@@ -63,6 +64,7 @@ ROOMS = {
     "linalg": [
         ":_core",
         "//graphdef_ir",
+        "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",
     ],

@@ -211,3 +211,28 @@ def test_derivatives_may_pass_through_assignments():
   found = jax.grad(lambda p: fn(p, x)[0].sum())(params)
   np.testing.assert_allclose(found["w"], 2 * np.array([0.5, -1.0]) * x * x, rtol=1e-6)
   np.testing.assert_array_equal(found["v"], [0, 0])
+
+
+@pytest.mark.parametrize(
+  ("function", "shape"),
+  [
+    (lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, "SAME")[0], [2, 6, 6, 3]),
+    (lambda x: tf.nn.depthwise_conv2d(x, tf.ones([3, 3, 3, 2]), [1, 1, 1, 1], "SAME"), [2, 6, 6, 3]),
+    (lambda x: tf.nn.dilation2d(x, tf.ones([2, 2, 3]), [1] * 4, "SAME", "NHWC", [1] * 4), [2, 6, 6, 3]),
+    (lambda x: tf.linalg.sqrtm(x @ tf.transpose(x) + 9 * tf.eye(3)), [3, 4]),
+    (lambda x: tf.quantization.fake_quant_with_min_max_vars_per_channel(x, [-1.0] * 4, [1.0] * 4), [3, 4]),
+    (lambda x: x * tf.random.stateless_truncated_normal([3, 4], [1, 2]), [3, 4]),
+  ],
+)
+def test_programs_take_no_notice_of_how_jax_is_told_to_promote(function, shape):
+  x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+  with tf.GradientTape() as tape:
+    tape.watch(given := tf.constant(x))
+    want = function(given)
+  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    fn = gc.convert_functional(tf.function(function), x)
+    gradient = jax.grad(jax.jit(lambda x: fn(x).sum()))(x)
+    results = fn(x), jax.jit(fn)(x)
+  for result in results:
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(gradient, tape.gradient(want, given), rtol=1e-4, atol=1e-5)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from graftax.ops_jax._core.values import Array
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["with_partials"]
 
@@ -27,6 +28,7 @@ def with_partials(function: Callable[..., Array], *partials: Callable[..., Array
   """
   wrapped = jax.custom_jvp(function)
 
+  @default_promotion()
   def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
     result = wrapped(*primals)
     terms = [

@@ -21,6 +21,7 @@ from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 from graftax.ops_jax.int64_pairs.pairs import NOT_EXACT, fits_jax_dtype
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = [
   "Axis",
@@ -158,6 +159,7 @@ def _poisoned_float(x: jax.Array, is_bad: jax.Array) -> jax.Array:
 
 
 @_poisoned_float.defjvp
+@default_promotion()
 def _poisoned_float_jvp(
   primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, Any]
 ) -> tuple[jax.Array, jax.Array]:
@@ -170,6 +172,7 @@ def _same_float(x: jax.Array, is_bad: jax.Array) -> jax.Array:
 
 
 @_same_float.defjvp
+@default_promotion()
 def _same_float_jvp(
   primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, Any]
 ) -> tuple[jax.Array, jax.Array]:

@@ -9,6 +9,7 @@ from graftax.ops_jax._core.errors import UnsupportedAttrError
 from graftax.ops_jax._core.numeric import round_half_away
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, StaticSizes
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["image_projective_transform_v2", "image_projective_transform_v3"]
 
@@ -131,6 +132,7 @@ def image_projective_transform_v3(
     return _transformed(images, transforms, output_shape, fill_value, interpolation, fill_mode).astype(images.dtype)
 
   @transform.defjvp
+  @default_promotion()
   def _jvp(primals: Any, tangents: Any) -> Any:
     result, transforms = transform(*primals), primals[1]
 

@@ -10,6 +10,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["adjoint", "as_matrices", "cholesky", "cholesky_grad", "compute_dtype", "from_lower_triangle", "lu", "qr"]
 
@@ -48,6 +49,7 @@ def _value_with_other_derivative(value: jax.Array, source: jax.Array) -> jax.Arr
 
 
 @_value_with_other_derivative.defjvp
+@default_promotion()
 def _value_with_other_derivative_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
   return _value_with_other_derivative(*primals), tangents[1]
 

@@ -10,6 +10,7 @@ from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.linalg.decompositions import adjoint, as_matrices, compute_dtype, from_lower_triangle
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["eig", "self_adjoint_eig", "self_adjoint_eig_v2", "svd", "xla_self_adjoint_eig", "xla_svd"]
 
@@ -51,6 +52,7 @@ def _eigh(hermitian: jax.Array) -> _Pair:
 
 
 @_eigh.defjvp
+@default_promotion()
 def _eigh_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[_Pair, _Pair]:
   values, vectors = _eigh(*primals)
   rotated = adjoint(vectors) @ tangents[0] @ vectors
@@ -128,6 +130,7 @@ def _svd(x: jax.Array) -> _Triple:
 
 
 @_svd.defjvp
+@default_promotion()
 def _svd_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[_Triple, _Triple]:
   left, values, right = _svd(*primals)
   dot, vectors = tangents[0], adjoint(right)
@@ -158,6 +161,7 @@ def _singular_values(x: jax.Array) -> jax.Array:
 
 
 @_singular_values.defjvp
+@default_promotion()
 def _singular_values_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> _Pair:
   left, values, right = _svd(*primals)
   return values, _real_diagonal(adjoint(left) @ tangents[0] @ adjoint(right))
@@ -207,6 +211,7 @@ def _ordered_eig(x: jax.Array) -> _Pair:
 
 
 @_ordered_eig.defjvp
+@default_promotion()
 def _ordered_eig_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[_Pair, _Pair]:
   values, vectors = _ordered_eig(*primals)
   rotated = jnp.linalg.solve(vectors, tangents[0] @ vectors)

@@ -10,6 +10,7 @@ import numpy as np
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.linalg.decompositions import as_matrices, compute_dtype
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["matrix_exponential", "matrix_logarithm", "matrix_square_root"]
 
@@ -70,6 +71,7 @@ def _square_root(x: Array) -> Array:
 
 
 @_square_root.defjvp
+@default_promotion()
 def _square_root_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
   # root dot + dot root = tangent, written as one linear system.
   root = _square_root(*primals)

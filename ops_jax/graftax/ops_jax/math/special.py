@@ -18,6 +18,7 @@ from graftax.ops_jax.math.large_gamma import (
   large_lower,
   large_upper,
 )
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = [
   "betainc",
@@ -56,6 +57,7 @@ def with_derivative(
   def evaluate(x: jax.Array) -> jax.Array:
     return _in_float32(function, x)
 
+  @default_promotion()
   def evaluate_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
     y = evaluate(*primals)
     return y, tangents[0] * derivative(primals[0], y).astype(y.dtype)
@@ -140,6 +142,7 @@ def polygamma(a: Array, x: Array) -> Array:
     value = jnp.where(a == 0, _digamma(x), of_higher_order)
     return jnp.where((a < 0) | (a != jnp.floor(a)), jnp.nan, value)
 
+  @default_promotion()
   def evaluate_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     a, x = primals
     return evaluate(a, x), polygamma(a + 1, x) * tangents[1]
@@ -168,6 +171,7 @@ def zeta(x: Array, q: Array) -> Array:
   def evaluate(x: Array, q: Array) -> Array:
     return _zeta(x, q)
 
+  @default_promotion()
   def evaluate_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     x, q = primals
     of_next = zeta(x + 1, q)

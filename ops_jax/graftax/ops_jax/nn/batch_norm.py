@@ -12,6 +12,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.nn.activations import relu, relu_grad
 from graftax.ops_jax.spatial.layouts import layout
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = [
   "batch_norm_with_global_normalization",
@@ -200,6 +201,7 @@ def _training_gradients(axes: _Axes, epsilon: float) -> Callable[..., tuple[Arra
     return _gradients(y_backprop, x, scale, mean, variance, axes, epsilon, True)
 
   @value.defjvp
+  @default_promotion()
   def _jvp(primals: Any, tangents: Any) -> Any:
     def recomputed(y_backprop: Array, x: Array, scale: Array) -> tuple[Array, Array, Array]:
       return _gradients(y_backprop, x, scale, *_moments(x, axes), axes, epsilon, True)

@@ -11,6 +11,7 @@ from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, is_known
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["ctc_loss", "ctc_loss_v2"]
 
@@ -131,6 +132,7 @@ def _loss_and_gradient(
     return values, vjp(jnp.where(jnp.isfinite(values), 1, 0).astype(values.dtype))[0]
 
   @both.defjvp
+  @default_promotion()
   def _jvp(primals: Any, tangents: Any) -> Any:
     values, gradient = both(*primals)
     # TensorFlow uses the second output as the derivative of the loss, and has no derivative of that output.

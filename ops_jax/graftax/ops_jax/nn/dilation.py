@@ -11,7 +11,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import layout
 from graftax.ops_jax.spatial.windows import SpatialWindow, spatial_window, window_views
-from graftax.xla_call_module.lax_extras import lowest
+from graftax.xla_call_module.lax_extras import default_promotion, lowest
 
 __all__ = ["dilation2d", "dilation2d_backprop_filter", "dilation2d_backprop_input"]
 
@@ -86,6 +86,7 @@ def dilation2d(
     return _first_maximum(x, kernel, window)[0]
 
   @dilate.defjvp
+  @default_promotion()
   def _jvp(primals: Any, tangents: Any) -> Any:
     x, kernel = lax.stop_gradient(primals)
     x_dot, kernel_dot = tangents

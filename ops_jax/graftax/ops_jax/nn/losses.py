@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["l2_loss", "softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_with_logits"]
 
@@ -29,6 +30,7 @@ def _cross_entropy(features: Array, labels: Array) -> tuple[Array, Array]:
 
 
 @_cross_entropy.defjvp
+@default_promotion()
 def _cross_entropy_jvp(primals: Any, tangents: Any) -> Any:
   features, labels = primals
   features_dot, labels_dot = tangents

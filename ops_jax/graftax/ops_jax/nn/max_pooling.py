@@ -22,7 +22,7 @@ from graftax.ops_jax._core.values import Array, Static, StaticSizes
 from graftax.ops_jax.array.gather import check_bounds
 from graftax.ops_jax.nn.avg_pooling import MAX_UNROLLED_CELLS
 from graftax.ops_jax.spatial.windows import PoolAttrs, SpatialWindow, full_window, window_views
-from graftax.xla_call_module.lax_extras import lowest
+from graftax.xla_call_module.lax_extras import default_promotion, lowest
 
 __all__ = [
   "max_pool",
@@ -124,6 +124,7 @@ def _max_pool(x: Any, window: SpatialWindow, choice: _Choice = _selected) -> Arr
     )
 
   @pool.defjvp
+  @default_promotion()
   def _jvp(primals: Any, tangents: Any) -> Any:
     (x,), (x_dot,) = primals, tangents
     return pool(x), choice(x, x_dot, window)

@@ -9,6 +9,7 @@ from jax import lax
 
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, namespace
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = [
   "fake_quant_with_min_max_args",
@@ -68,6 +69,7 @@ def _fake_quant(x: Any, low: Any, high: Any, num_bits: int, narrow_range: bool) 
     return _quantized(x, low, high, num_bits, narrow_range)
 
   @quantize.defjvp
+  @default_promotion()
   def _jvp(primals: Any, tangents: Any) -> Any:
     x, low, high = primals
     below, inside, above = _masks(x, *(known or (low, high)), num_bits, narrow_range)

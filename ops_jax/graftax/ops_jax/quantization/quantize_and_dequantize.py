@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = [
   "quantize_and_dequantize",
@@ -99,6 +100,7 @@ def _with_tangents(
     return _rounded(x, low, high, **attrs)
 
   @rounded.defjvp
+  @default_promotion()
   def _jvp(primals: tuple[Array, Array, Array], dots: tuple[Array, Array, Array]) -> tuple[Array, Array]:
     return rounded(*primals), tangents(*primals, dots[0])
 

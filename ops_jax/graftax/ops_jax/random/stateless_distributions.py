@@ -15,7 +15,7 @@ from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes,
 from graftax.ops_jax.random import philox, rejection, streams
 from graftax.ops_jax.random.generator import take_generator
 from graftax.ops_jax.random.stateless import AUTO_SELECT, PHILOX
-from graftax.xla_call_module.lax_extras import Philox
+from graftax.xla_call_module.lax_extras import Philox, default_promotion
 
 __all__ = [
   "stateful_random_binomial",
@@ -91,6 +91,7 @@ def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dt
     dealt = _deal_out("StatelessRandomGamma", shape, alpha)
     return _collect(rejection.gamma(Philox(key, counter), dealt), shape, alpha).astype(dtype)
 
+  @default_promotion()
   def draw_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     numbers = draw(*primals)
     wide = np.float32 if dtype.itemsize == 2 else dtype

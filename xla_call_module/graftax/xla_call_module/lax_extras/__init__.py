@@ -18,6 +18,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `loop_steps`: The body of a loop on flat arrays, and its derivative.
 - `monoids`: Associative functions with a neutral element, by name; the least and greatest values of dtypes.
 - `philox`: The counter-based random generator Philox 4x32-10.
+- `promotion`: JAX's options for the promotion of dtypes and ranks, which are for the code of those who set them.
 - `reductions`: `lax.reduce` with any function, with derivatives.
 - `reflectors`: Householder reflectors: the decompositions and products of LAPACK's `geqrf`, `geqp3` and `ormqr`.
 - `scan_equations`: The operands of `scan` equations.
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     philox_skip,
     philox_uint32,
   )
+  from graftax.xla_call_module.lax_extras.promotion import default_promotion
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
   from graftax.xla_call_module.lax_extras.reflectors import packed_qr, pivoted_qr, times_reflectors
   from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
@@ -105,6 +107,7 @@ __all__ = [
   "call_with_tangents",
   "closed",
   "conv_general_dilated",
+  "default_promotion",
   "depthwise_conv",
   "depthwise_sum",
   "divided_axes",
@@ -153,8 +156,8 @@ __all__ = [
 
 # The modules that are fast to import come first.
 _HOMES = (
-    "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "shared_branches", "hoisted_products", "monoids",
-    "reductions", "windows", "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter",
+    "arrays", "int64_pairs", "promotion", "scan_equations", "symbolic_dims", "shared_branches", "hoisted_products",
+    "monoids", "reductions", "windows", "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter",
     "closure_conversion", "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers", "column_blocks",
     "philox", "reflectors",
 )  # fmt: skip

@@ -18,11 +18,13 @@ from jax import Array, lax
 from graftax.xla_call_module.jax_versions import varies_over_mesh
 from graftax.xla_call_module.lax_extras.arrays import divided_axes
 from graftax.xla_call_module.lax_extras.linear_calls import bilinear_call
+from graftax.xla_call_module.lax_extras.promotion import default_promotion
 from graftax.xla_call_module.lax_extras.windows import Window
 
 __all__ = ["accumulation_dtype", "depthwise_conv", "depthwise_sum"]
 
 
+@default_promotion()
 def depthwise_sum(
   views: Iterable[tuple[tuple[int, ...], Array | np.ndarray]], kernel: Array | np.ndarray, rank: int, channel_axis: int
 ) -> Array | None:
