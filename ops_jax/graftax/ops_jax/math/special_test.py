@@ -229,3 +229,20 @@ def test_tails_of_the_incomplete_gamma_function_of_a_large_parameter():
     with jax.enable_x64(True):
       got = lowering(op).function(np.float64(a), np.float64(a + (-6 if op == "Igamma" else 6) * np.sqrt(a)))
     np.testing.assert_allclose(got, np.trapezoid(density, t), rtol=1e-7)
+
+
+@pytest.mark.parametrize("a", [1.1e4, 1e5, 9e6])
+def test_incomplete_gamma_in_float32_keeps_its_digits(a):
+  special = pytest.importorskip("scipy.special")
+  x = np.float32(a + np.array([-4, -1, 0, 0.5, 2, 4]) * np.sqrt(a))
+  a = np.full_like(x, a)
+  wide, step = (a.astype(np.float64), x.astype(np.float64)), 1e-5 * a[0]
+  np.testing.assert_allclose(lowering("Igamma").function(a, x), special.gammainc(*wide), rtol=1e-4)
+  np.testing.assert_allclose(lowering("Igammac").function(a, x), special.gammaincc(*wide), rtol=1e-4)
+  above, below = (special.gammaincinv(wide[0] + d, special.gammainc(*wide)) for d in (step, -step))
+  np.testing.assert_allclose(lowering("RandomGammaGrad").function(a, x), (above - below) / (2 * step), rtol=1e-5)
+
+
+def test_derivatives_of_the_incomplete_gamma_function_of_a_large_parameter_at_zero():
+  for op in ("Igamma", "Igammac"):
+    check_raw_op(op, [np.full(1, 2e7), np.zeros(1)], grad=["x"], vmap=False)
