@@ -100,6 +100,9 @@ _ANY = _Range(-np.inf, np.inf)
 # Larger constants are not read for their range: they bound images and tables rather than sizes.
 _MAX_EXAMINED = 4096
 
+# Larger offsets and factors are those of hashes and limits, and what they make may wrap.
+_MAX_OFFSET = 2**24
+
 
 _Fact = TypeVar("_Fact")
 
@@ -444,7 +447,8 @@ class IntegerFacts:
       range_ = self._ranges.get(base) or _ANY
       ends = sorted((range_.low * factor, range_.high * factor))
       low, high, is_certain = low + ends[0], high + ends[1], is_certain and range_.is_certain
-    return _Range(low, high, is_certain)
+    is_hash = any(abs(number) > _MAX_OFFSET for number in (entry.offset, *(factor for _, factor in entry.terms)))
+    return _ANY if is_hash and not np.isfinite(high - low) else _Range(low, high, is_certain)
 
   def _within(self, result: Array, range_: _Range) -> Array:
     if is_known(result):
@@ -480,13 +484,15 @@ def _is_exact(entry: Affine, dtype: np.dtype) -> bool:
   """Returns whether an integer in an array of a dtype is its entry, and not only up to multiples of the dtype's range.
 
   It is if the entry is known to be in the range, or is a base that was not narrowed. In 32 bits and more, a base plus
-  an offset is a position or a size, which does not wrap.
+  an offset is a position or a size, which does not wrap, unless the offset is as large as those of hashes are.
   """
   if entry.is_known:
     return not isinstance(entry.offset, int) or _holds(dtype, _Range(entry.offset, entry.offset))
   (base, factor), *others = entry.terms
   is_sum = not others and factor == 1 and base.dtype.itemsize <= dtype.itemsize
-  return is_sum and (not _is_narrow(dtype) or (isinstance(entry.offset, int) and entry.offset == 0))
+  if not is_sum or not isinstance(entry.offset, int):
+    return is_sum and not _is_narrow(dtype)
+  return abs(entry.offset) <= (0 if _is_narrow(dtype) else _MAX_OFFSET)
 
 
 def _holds(dtype: np.dtype, range_: _Range) -> bool:

@@ -143,6 +143,15 @@ def _high_part(n, facts):
   return sub(_wide(mul(n, factor, facts=facts), facts), product, facts=facts)
 
 
+def _beyond(n, facts):
+  return add(maximum(n, np.int32(0), facts=facts), np.int32(2**31 - 1), facts=facts)
+
+
+def _carry(n, facts):
+  total = add(n, np.int32(2**31 - 1), facts=facts)
+  return sub(_wide(total, facts), _wide(n, facts), facts=facts)
+
+
 @pytest.mark.parametrize(
   ("function", "n"),
   [
@@ -155,6 +164,8 @@ def _high_part(n, facts):
     (lambda n, facts: minimum(_doubled(_clipped(n, facts), facts), np.int8(-5), facts=facts), np.int8(99)),
     (lambda n, facts: _wide(add(pack([np.int8(99), n], T=n.dtype), np.int8(99), facts=facts), facts), np.int8(1)),
     (_high_part, np.int32(12345)),
+    (_carry, np.int32(10)),
+    (lambda n, facts: minimum(_beyond(n, facts), np.int32(5), facts=facts), np.int32(10)),
   ],
 )
 def test_integers_that_wrap_are_not_taken_for_their_sums(function, n):
