@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import graftax.convert as gc
+from graftax.graphdef_ir import LimitExceededError
 from graftax.ops_jax import InvalidInputError
 
 X = np.arange(6, dtype=np.float32)
@@ -152,6 +153,7 @@ def _words(x):
     _words,
     lambda x: tf.TensorArray(tf.string, 3).write(0, x[0]).write(2, x[2]).stack(),
     lambda x: tf.TensorArray(tf.string, 3).unstack(x).gather([2, 0]),
+    lambda x: tf.TensorArray(tf.string, 2, infer_shape=False).split(x, [1, 2]).concat(),
     lambda x: tf.map_fn(lambda i: x[i], tf.constant([2, 1, 1]), fn_output_signature=tf.string),
   ],
 )
@@ -159,6 +161,25 @@ def test_lists_of_strings_outside_of_jit(function):
   x = np.array([b"a b", b"", b"c"], object)
   fn, params = gc.convert(tf.function(function), x)
   assert fn(params, x)[0].tolist() == function(tf.constant(x)).numpy().tolist()
+
+
+def _divided(lengths):
+  return lambda x: tf.TensorArray(tf.float32, len(lengths), infer_shape=False).split(x, lengths).concat() * 2
+
+
+def test_many_pieces_make_no_longer_program_and_pieces_of_very_different_lengths_are_refused():
+  num_equations = set()
+  for num_pieces in (10, 1000):
+    x = np.arange(num_pieces + 5, dtype=np.float32)
+    fn, params = gc.convert(tf.function(_divided([*[1] * num_pieces, 5])), x)
+    program = jax.make_jaxpr(lambda x: fn(params, x)[0])(x)  # noqa: B023
+    num_equations.add(len(program.jaxpr.eqns))
+    np.testing.assert_array_equal(fn(params, x)[0], 2 * x)
+  assert len(num_equations) == 1
+  x = np.zeros(120_000, np.float32)
+  fn, params = gc.convert(tf.function(_divided([*[1] * 20_000, 100_000])), x)
+  with pytest.raises(LimitExceededError, match=r"TensorListSplit.*\[20001, 100000\]"):
+    fn(params, x)
 
 
 @pytest.mark.parametrize("axes", [[0, 1], [-1, 0], [1, 2]])

@@ -13,6 +13,7 @@ from graftax.ops_jax.variants.padded_value import PaddedElement, RaggedValue, is
 from graftax.ops_jax.variants.row_packing import (
   known_if_concrete,
   packed_rows,
+  padded_rows,
   row_starts,
   rows_and_places,
   with_any_length,
@@ -150,15 +151,7 @@ def ragged_rows(value: RaggedValue, budget: Budget) -> RaggedValue:
   values = value.values.padded
   _check_splits(starts, ends, values.shape[0])
   bound = _longest(starts, ends, values.shape[0])
-  check_known((starts.shape[0], bound, *values.shape[1:]), budget, "RaggedTensorToVariant", values.dtype.itemsize)
-  steps = np.arange(bound)
-  places = jnp.where(steps < jnp.asarray(ends - starts)[:, None], jnp.asarray(starts)[:, None] + steps, values.shape[0])
-  if values.shape[0]:
-    taken = jnp.asarray(values).at[places].get(mode="fill", fill_value=0)
-  else:  # JAX gathers nothing from an array without elements, not even what fills the result
-    taken = jnp.zeros((*places.shape, *values.shape[1:]), values.dtype)
-  lengths = ((ends - starts).astype(np.int32), *[None] * (values.ndim - 1))
-  return RaggedValue(tuple(rows), PaddedElement(taken, lengths))
+  return RaggedValue(tuple(rows), padded_rows(values, starts, ends, bound, budget, "RaggedTensorToVariant"))
 
 
 def joined_rows(value: RaggedValue, budget: Budget) -> tuple[list[PaddedElement], PaddedElement]:

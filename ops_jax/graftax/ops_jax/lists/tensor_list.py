@@ -17,6 +17,7 @@ from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Static, StaticSize, Unconverted, Value, shape_vector
 from graftax.ops_jax.array.gather import positions_or_end
 from graftax.ops_jax.variants.padded_value import PaddedElement, RaggedValue, is_concrete
+from graftax.ops_jax.variants.row_packing import packed_rows, padded_rows
 from graftax.ops_jax.variants.structures import (
   Constant,
   array_dtype,
@@ -342,10 +343,10 @@ def tensor_list_split(ctx: Context, tensor: Array, element_shape: Value, lengths
     )
   if len(set(lengths.tolist())) == 1:
     return TensorList.of(jnp.reshape(tensor, (len(lengths), int(lengths[0]), *tensor.shape[1:])))
-  pieces = new_list(len(lengths), None, np.dtype(tensor.dtype))
-  for index, end in enumerate(lengths.cumsum().tolist()):
-    pieces = tensor_list_set_item(ctx, pieces, np.asarray(index, np.int32), tensor[end - int(lengths[index]) : end])
-  return pieces
+  ends = lengths.cumsum(dtype=np.int64)
+  bound = int(lengths.max(initial=0))
+  pieces = padded_rows(tensor, ends - lengths, ends, bound, ctx.budget, _what(ctx, "TensorListSplit"))
+  return TensorList(pieces, len(lengths), len(lengths), array_dtype(np.dtype(tensor.dtype)), None, peak=len(lengths))
 
 
 @register("TensorListConcat", ignores=("element_dtype", "element_shape"))
@@ -528,7 +529,7 @@ def _concat(ctx: Context, tensor_list: TensorList, element_shape: Value) -> tupl
   tensor_list = only(tensor_list, TensorList, None, what)
   length = tensor_list.static_length(what)
   if isinstance(tensor_list.buffer, PaddedElement):
-    return _joined_pieces(tensor_list.with_length(length), what)
+    return _joined_pieces(tensor_list.with_length(length).buffer, ctx.budget, what)
   buffer = array_buffer(tensor_list.with_length(length), element_shape, what)
   shape = buffer.shape[1:]
   if not shape:
@@ -537,13 +538,27 @@ def _concat(ctx: Context, tensor_list: TensorList, element_shape: Value) -> tupl
   return joined_elements, _repeated(shape[0], length)
 
 
-def _joined_pieces(tensor_list: TensorList, what: str) -> tuple[Array, Array]:
-  if not is_concrete(tensor_list.buffer.lengths):
+def _joined_pieces(pieces: PaddedElement, budget: Budget, what: str) -> tuple[Array, Array]:
+  """Returns the elements of a list that differ in their first size, one after the other, and these sizes.
+
+  Raises:
+    StaticInputError: their sizes depend on traced data.
+    InvalidInputError: they are scalars, or differ in other sizes.
+    LimitExceededError: the result needs too much memory.
+  """
+  if not is_concrete(pieces.lengths):
     raise StaticInputError(_traced_sizes(what))
-  pieces = [_read(tensor_list.at(np.int32(i)), what) for i in range(tensor_list.static_length(what))]
-  if any(piece.ndim == 0 or piece.shape[1:] != pieces[0].shape[1:] for piece in pieces):
-    raise InvalidInputError(f"{what}: elements differ in other sizes than the first; got {[p.shape for p in pieces]}.")
-  return jnp.concatenate(pieces), shape_vector([piece.shape[0] for piece in pieces], np.int64)
+  sizes = np.array(
+    [
+      np.full(len(pieces.padded), size) if n is None else n
+      for size, n in zip(pieces.sizes, pieces.lengths, strict=True)
+    ]
+  )
+  if len(sizes) == 0 or (sizes[1:] != sizes[1:, :1]).any():
+    raise InvalidInputError(f"{what}: elements differ in other sizes than the first; got {sizes.T.tolist()}.")
+  others = [slice(None if n is None else int(size[0])) for n, size in zip(pieces.lengths[1:], sizes[1:], strict=True)]
+  joined = packed_rows(pieces.padded[(slice(None), slice(None), *others)], sizes[0], budget, what)
+  return joined.padded, shape_vector(sizes[0].tolist(), np.int64)
 
 
 def _repeated(size: Size, times: Size) -> Array:

@@ -6,7 +6,7 @@ The lowerings that make and read them are in `lists`.
 - `optional_value`: The value of an optional: all alternatives that a branch or an iteration may store in it.
 - `padded_value`: Elements of tensor lists that differ in shape, and ragged tensors as variants: padded arrays with
   their sizes.
-- `row_packing`: Rows of different lengths, padded to one length, as one array without padding between them.
+- `row_packing`: Rows of different lengths, padded to one length, from and to one array without padding between them.
 - `structures`: Common structures of tensor lists and optionals, for JAX's control flow.
 - `tensor_array_gradient`: Gradients of the elements of a TensorFlow 1 TensorArray, as a value.
 - `tensor_list_value`: The value of a tensor list: a buffer and a length, so that it can be a loop variable.
