@@ -44,7 +44,7 @@ def ragged_tensor_to_variant(
     budget: is asked for memory: rows are padded to the longest one, or if the splits are traced, to all values.
 
   Raises:
-    InvalidInputError: row splits decrease, or they go beyond the values.
+    InvalidInputError: row splits decrease, or they do not begin at 0 and end with the values.
     LimitExceededError: the rows need too much memory.
   """
   value = RaggedValue(tuple(map(with_any_length, rt_nested_splits)), with_any_length(rt_dense_values))
@@ -132,24 +132,25 @@ def ragged_rows(value: RaggedValue, budget: Budget) -> RaggedValue:
   """Returns the rows of a ragged tensor as a vector of variants.
 
   Raises:
-    InvalidInputError: row splits decrease, or they go beyond the values.
+    InvalidInputError: row splits decrease, or they do not begin at 0 and end with the values.
     LimitExceededError: the rows, padded to the longest one, need too much memory.
   """
   if not value.splits:
     return _rows_of_dense(value.values)
   outer, *inner = [known_if_concrete(part.padded) for part in value.splits]
+  values = value.values.padded
+  for splits, divided in zip([outer, *inner], [*value.splits[1:], value.values], strict=True):
+    most = divided.padded.shape[0] - (divided is not value.values)
+    _check_splits(splits, most, is_exact=is_known(divided.lengths[0]))
   starts, ends = outer[:-1], outer[1:]
   rows = []
   for splits in inner:
-    _check_splits(starts, ends, splits.shape[0] - 1)
     bound = _longest(starts, ends, splits.shape[0] - 1)
     check_known((starts.shape[0], bound + 1), budget, "RaggedTensorToVariant")
     xp = np if is_known(splits) and is_known(starts) else jnp
     places = xp.minimum(starts[:, None] + xp.arange(bound + 1), ends[:, None])
     rows.append(PaddedElement(splits[places] - splits[starts][:, None], ((ends - starts + 1).astype(np.int32),)))
     starts, ends = splits[starts], splits[ends]
-  values = value.values.padded
-  _check_splits(starts, ends, values.shape[0])
   bound = _longest(starts, ends, values.shape[0])
   return RaggedValue(tuple(rows), padded_rows(values, starts, ends, bound, budget, "RaggedTensorToVariant"))
 
@@ -187,8 +188,13 @@ def _rows_of_dense(values: PaddedElement) -> RaggedValue:
   return RaggedValue((), PaddedElement(padded, (length, *[None] * (padded.ndim - 2))))
 
 
-def _check_splits(starts: Array, ends: Array, num_elements: int) -> None:
-  if is_known(starts) and is_known(ends) and (np.any(ends < starts) or np.any(ends > num_elements)):
+def _check_splits(splits: Array, num_elements: int, is_exact: bool) -> None:
+  """Raises InvalidInputError if known row splits do not divide the elements; unless `is_exact`, there may be fewer."""
+  is_valid = splits.size > 0
+  if is_valid and is_known(splits):
+    end_is_valid = splits[-1] == num_elements if is_exact else splits[-1] <= num_elements
+    is_valid = splits[0] == 0 and end_is_valid and not np.any(splits[1:] < splits[:-1])
+  if not is_valid:
     raise InvalidInputError(f"RaggedTensorToVariant: row splits do not divide {num_elements} rows or values.")
 
 
