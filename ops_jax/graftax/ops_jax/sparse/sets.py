@@ -134,12 +134,16 @@ def _group_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _of_dense(array: np.ndarray) -> np.ndarray:
   """Returns `[n, rank]`: the coordinates of each element without the last one, and its value."""
   groups = _group_shape(array.shape)
-  coordinates = np.indices(groups).reshape(len(groups), -1).T
-  return np.column_stack([np.repeat(coordinates, array.shape[-1], axis=0), array.reshape(-1).astype(np.int64)])
+  # Not the coordinates of all groups: there may be very many of them without elements.
+  places = np.arange(array.size) // max(array.shape[-1], 1)
+  coordinates = np.unravel_index(places, groups) if array.size else np.zeros((len(groups), 0), np.int64)
+  return np.column_stack([*coordinates, array.reshape(-1).astype(np.int64)])
 
 
 def _of_sparse(indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...], must_increase: bool) -> np.ndarray:
   groups = _group_shape(shape)
+  if values.ndim != 1:
+    raise InvalidInputError(f"sets with values of shape {values.shape}; expected a vector.")
   if indices.shape != (len(values), len(shape)):
     raise InvalidInputError(f"sets with coordinates of shape {indices.shape}; expected {(len(values), len(shape))}.")
   if (indices < 0).any() or (indices >= np.array(shape)).any():

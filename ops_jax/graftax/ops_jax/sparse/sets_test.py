@@ -38,6 +38,12 @@ def test_sets_without_elements():
   check_raw_op("DenseToDenseSetOperation", [_A[0], empty], {"set_operation": "a-b"}, static=["set1", "set2"])
 
 
+def test_very_many_sets_without_elements_take_no_memory():
+  empty = np.zeros((10**12, 0), np.int64)
+  indices, values, shape = dense_to_dense_set_operation(empty, empty, set_operation="union")
+  assert indices.shape == (0, 2) and values.shape == (0,) and shape.tolist() == [10**12, 0]
+
+
 def test_sizes_of_sets():
   static = ["set_indices", "set_values", "set_shape"]
   check_raw_op("SetSize", [*_sparse(_A)], static=static)
@@ -59,5 +65,7 @@ def test_what_are_no_sets_raises():
     set_size(indices, values, (2, 3))
   with pytest.raises(InvalidInputError, match="coordinates of shape"):
     set_size(indices, values[:1], size)
+  with pytest.raises(InvalidInputError, match=r"values of shape \(\); expected a vector"):
+    set_size(indices[:0], np.int32(1), size)
   with pytest.raises(LimitExceededError, match="SetSize"):
     set_size(indices, values, (10**9, 10**9, 4)[1:], budget=Budget(Limits(array_bytes=1000)))
