@@ -56,7 +56,7 @@ def ragged_tensor_from_variant(
   encoded_ragged: RaggedValue,
   *,
   output_ragged_rank: int,
-  input_ragged_rank: int = -1,
+  input_ragged_rank: int,
   Tsplits: np.dtype = INT64,
   budget: Budget = NO_BUDGET,
 ) -> tuple[Array, ...]:
