@@ -26,6 +26,7 @@ __all__ = [
   "BoundedRule",
   "InputParameter",
   "Lowering",
+  "is_builtin",
   "lowering",
   "read_lowering",
   "register",
@@ -201,7 +202,7 @@ def register(
   """
 
   def decorate(function: _Function) -> _Function:
-    if _is_builtin(function.__module__) and "<locals>" in function.__qualname__:
+    if is_builtin(function) and "<locals>" in function.__qualname__:
       # Made by a factory; a printed kernel shows the name.
       function.__name__ = function.__qualname__ = op_names[0]
     registration = _Registration(
@@ -212,7 +213,7 @@ def register(
       frozenset(compared_inputs),
       frozenset(known_inputs),
     )
-    if not _is_builtin(function.__module__):
+    if not is_builtin(function):
       # Load the built-in lowerings of these ops first, so that they cannot replace a user's override. A built-in module
       # may be imported alone, and loading others from there would be circular.
       for op in op_names:
@@ -290,7 +291,9 @@ def supported_ops() -> frozenset[str]:
   return frozenset(_REGISTRATIONS)
 
 
-def _is_builtin(module: str) -> bool:
+def is_builtin(function: Callable[..., Any]) -> bool:
+  """Returns whether a lowering belongs to this package, rather than to a user."""
+  module = function.__module__
   return module.startswith("graftax.ops_jax.") and not module.endswith("_test")
 
 

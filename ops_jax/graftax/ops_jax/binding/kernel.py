@@ -17,7 +17,7 @@ from typing import Any
 from graftax.graphdef_ir import AttrValue, Node, OpSignature, traits_of
 from graftax.ops_jax._core.errors import InvalidInputError, RegistrationError, as_invalid_input
 from graftax.ops_jax._core.precision import promote_floats
-from graftax.ops_jax._core.registry import Lowering
+from graftax.ops_jax._core.registry import Lowering, is_builtin
 from graftax.ops_jax._core.registry import lowering as registered_lowering
 from graftax.ops_jax._core.result_sizes import CheckSizes, factor_of, growth_of
 from graftax.ops_jax._core.stages import CallLowering, Run, Stage, describe_function, group_lists
@@ -155,7 +155,8 @@ def _bind(
   ):
     if stage is not None:
       stages.append(stage)
-  if node.op in NOT_DIFFERENTIABLE:
+  # A user may register a lowering for the sake of its derivative.
+  if node.op in NOT_DIFFERENTIABLE and is_builtin(lowering.function):
     stages.append(StopGradients())
   return Kernel(where, tuple(stages), call, _check_sizes(node.op, lowering, decoded, where))
 

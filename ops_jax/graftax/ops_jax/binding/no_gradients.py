@@ -1,7 +1,7 @@
 """Stops gradients at ops that TensorFlow declares not to be differentiable.
 
 `tf.GradientTape` passes nothing through these ops, and raises no error. So what is before them gets no gradient here
-either, even if the lowering has a derivative.
+either, even if the lowering has a derivative. A user's own lowering keeps its derivative.
 """
 
 import dataclasses

@@ -1,11 +1,13 @@
 """Ops without a gradient in TensorFlow against its registry of gradients, and against `tf.GradientTape`."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.ops_jax import supported_ops
+from graftax.ops_jax import read_lowering, supported_ops
 from graftax.ops_jax.binding.no_gradients import NOT_DIFFERENTIABLE
-from graftax.testing.raw_ops import check_raw_op
+from graftax.testing.raw_ops import check_raw_op, raw_op
 
 pytestmark = pytest.mark.tensorflow
 
@@ -59,3 +61,11 @@ def test_the_table_has_the_ops_that_tensorflow_declares_not_to_be_differentiable
 )
 def test_no_gradient_passes(op, inputs, attrs):
   check_raw_op(op, inputs, attrs, grad=True, vmap=False)
+
+
+def test_a_users_lowering_keeps_its_derivative():
+  def scaled(images):
+    return images * 3
+
+  op = raw_op("HSVToRGB", [_X], lowering=read_lowering(scaled, ignores=("T",)))
+  np.testing.assert_array_equal(jax.grad(lambda x: jnp.sum(op.run(x)[0]))(jnp.asarray(_X)), np.full_like(_X, 3))
