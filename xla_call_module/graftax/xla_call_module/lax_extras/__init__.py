@@ -75,7 +75,7 @@ if TYPE_CHECKING:
   )
   from graftax.xla_call_module.lax_extras.promotion import default_promotion
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
-  from graftax.xla_call_module.lax_extras.reflectors import packed_qr, pivoted_qr, times_reflectors
+  from graftax.xla_call_module.lax_extras.reflectors import packed_qr, pivoted_qr, safe_scale, times_reflectors
   from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
   from graftax.xla_call_module.lax_extras.shared_branches import traced_once
   from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation, stack_dims
@@ -139,6 +139,7 @@ __all__ = [
   "reduce_monoid",
   "reduce_window",
   "replaced",
+  "safe_scale",
   "scan_sizes",
   "scan_with_products_before",
   "scatter",

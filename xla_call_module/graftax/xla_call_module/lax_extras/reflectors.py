@@ -5,7 +5,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module.lax_extras.reductions import mapped
 
-__all__ = ["packed_qr", "pivoted_qr", "times_reflectors"]
+__all__ = ["packed_qr", "pivoted_qr", "safe_scale", "times_reflectors"]
 
 
 def packed_qr(a: Array) -> tuple[Array, Array]:
@@ -23,11 +23,18 @@ def packed_qr(a: Array) -> tuple[Array, Array]:
     (Array([[-5. ],
            [ 0.5]], dtype=float32), Array([1.6], dtype=float32))
   """
-  return mapped(_packed, a.ndim - 2)(a)
+  if 0 in a.shape:
+    return a, jnp.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+  scale = safe_scale(a).astype(a.dtype)
+  packed, taus = mapped(_packed, a.ndim - 2)(a / scale)
+  rows, columns = (lax.broadcasted_iota(jnp.int32, a.shape, a.ndim - axis) for axis in (2, 1))
+  return jnp.where(rows <= columns, packed * scale, packed), taus
 
 
 def pivoted_qr(a: Array, rank: int, num_steps: int) -> tuple[Array, Array, Array]:
   """Returns `(q, r, columns)` of a QR decomposition that takes the column with the largest rest in each step.
+
+  `columns` is 0 for empty matrices, as in JAX.
 
   Args:
     a: `[..., m, n]`, real or complex.
@@ -60,7 +67,34 @@ def pivoted_qr(a: Array, rank: int, num_steps: int) -> tuple[Array, Array, Array
     a, q, order = lax.fori_loop(0, num_steps, step, (a, jnp.eye(m, dtype=a.dtype), columns.astype(jnp.int32)))
     return q[:, :rank], jnp.triu(a[:rank]), order
 
-  return mapped(decompose, a.ndim - 2)(a)
+  *batch, m, n = a.shape
+  if 0 in a.shape:
+    q = jnp.broadcast_to(jnp.eye(m, rank, dtype=a.dtype), (*batch, m, rank))
+    return q, jnp.zeros((*batch, rank, n), a.dtype), jnp.zeros((*batch, n), jnp.int32)
+  scale = safe_scale(a).astype(a.dtype)
+  q, r, columns = mapped(decompose, a.ndim - 2)(a / scale)
+  return q, r * scale, columns
+
+
+def safe_scale(a: Array) -> Array:
+  """Returns what to divide each matrix by so that squares of entries neither overflow nor underflow.
+
+  Args:
+    a: `[..., m, n]`, real or complex, with `m` and `n` above 0.
+
+  Returns:
+    `[..., 1, 1]`, real: the largest absolute entry of matrices whose squares would leave the range, and 1 for all
+    others.
+
+  Example:
+    >>> safe_scale(jnp.array([[3.0], [1e30]]))
+    Array([[1.e+30]], dtype=float32)
+  """
+  limits = jnp.finfo(a.dtype)
+  smallest, largest = limits.tiny**0.5 / limits.eps, limits.max**0.5 * limits.eps
+  size = jnp.max(jnp.abs(a), axis=(-2, -1), keepdims=True)
+  is_far = ((size < smallest) & (size > 0)) | ((size > largest) & jnp.isfinite(size))
+  return jnp.where(is_far, size, 1)
 
 
 def times_reflectors(a: Array, taus: Array, c: Array, *, left: bool = True, transpose: bool = False) -> Array:
@@ -84,6 +118,8 @@ def times_reflectors(a: Array, taus: Array, c: Array, *, left: bool = True, tran
   if not left:
     found = times_reflectors(a, taus, _adjoint(c), transpose=not transpose)
     return _adjoint(found)
+  if 0 in c.shape or 0 in taus.shape:
+    return c
 
   def multiply(a: Array, taus: Array, c: Array) -> Array:
     rows, number = jnp.arange(a.shape[0]), taus.shape[0]

@@ -61,3 +61,33 @@ def test_a_product_has_derivatives():
   step = 1e-2 * np.ones_like(x)
   slope = (function(x + step, y) - function(x - step, y)) / 2
   np.testing.assert_allclose(jnp.vdot(jax.grad(function)(x, y), step), slope, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-25, 1e25])
+def test_squares_of_entries_may_leave_the_range(size):
+  x = _matrix((2, 4, 3), np.float32)
+  packed, taus = packed_qr(x * np.float32(size))
+  want, want_taus = jnp.linalg.qr(x, mode="raw")
+  upper = np.arange(4)[:, None] <= np.arange(3)
+  np.testing.assert_allclose(packed / np.where(upper, size, 1), want.mT, rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(taus, want_taus, rtol=1e-4, atol=1e-5)
+  q, r, columns = pivoted_qr(x * np.float32(size), 4, 3)
+  want_q, want_r, want_columns = lax.linalg.qr(x, pivoting=True)
+  np.testing.assert_allclose(q, want_q, rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(r / size, want_r, rtol=1e-4, atol=1e-5)
+  np.testing.assert_array_equal(columns, want_columns)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (2, 0, 3), (0, 3, 3)])
+def test_empty_matrices(shape):
+  x, size = np.zeros(shape, np.float32), min(shape[-2:])
+  want, want_taus = jnp.linalg.qr(x, mode="raw")
+  packed, taus = packed_qr(x)
+  np.testing.assert_array_equal(packed, want.mT)
+  np.testing.assert_array_equal(taus, want_taus)
+  for full in (False, True):
+    want = lax.linalg.qr(x, pivoting=True, full_matrices=full)
+    for ours, theirs in zip(pivoted_qr(x, shape[-2] if full else size, size), want, strict=True):
+      np.testing.assert_array_equal(ours, theirs)
+  y = np.ones((*shape[:-1], 2), np.float32)
+  np.testing.assert_array_equal(times_reflectors(x, taus, y), y)

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product, safe_scale
-from graftax.xla_call_module.lax_extras import pivoted_qr
+from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product
+from graftax.xla_call_module.lax_extras import pivoted_qr, safe_scale
 
 __all__ = ["geqrf", "householder_product", "ormqr", "qr"]
 

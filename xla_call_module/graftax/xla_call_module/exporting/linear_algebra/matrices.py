@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-__all__ = ["adjoint", "identity", "min_dim", "product", "safe_scale"]
+__all__ = ["adjoint", "identity", "min_dim", "product"]
 
 
 def adjoint(a: Array) -> Array:
@@ -29,15 +29,3 @@ def min_dim(m: int, n: int) -> int:
   # JAX's function for this is private; the shape rule of LU is not.
   _, pivots, _ = jax.eval_shape(jax.lax.linalg.lu, jax.ShapeDtypeStruct((m, n), jnp.float32))
   return pivots.shape[0]
-
-
-def safe_scale(a: Array) -> Array:
-  """Returns what to divide each matrix by, `[..., 1, 1]`, so that squares of entries neither overflow nor underflow.
-
-  It is the largest entry of matrices whose squares would leave the range, and 1 for all others.
-  """
-  limits = jnp.finfo(a.dtype)
-  smallest, largest = limits.tiny**0.5 / limits.eps, limits.max**0.5 * limits.eps
-  size = jnp.max(jnp.abs(a), axis=(-2, -1), keepdims=True)
-  is_far = ((size < smallest) & (size > 0)) | ((size > largest) & jnp.isfinite(size))
-  return jnp.where(is_far, size, 1)

@@ -15,7 +15,7 @@ from graftax.convert.jax2tf.tf_ops.rules._traced import traced, traced_arrays
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
-from graftax.xla_call_module.lax_extras import packed_qr, pivoted_qr, times_reflectors
+from graftax.xla_call_module.lax_extras import packed_qr, pivoted_qr, safe_scale, times_reflectors
 
 _MAX_PIVOTS = 64
 
@@ -90,7 +90,13 @@ def qr(b: Builder, x: Tensor, *, full_matrices: bool, pivoting: bool, outs: Any)
   if pivoting:
     num_steps = min(_known_sizes(x))
     return traced_arrays(b, lambda x: pivoted_qr(x, outs[0].shape[-1], num_steps), [x])
-  return b.op_list("Qr", x, shapes=[out.shape for out in outs], full_matrices=full_matrices)
+  if 0 in x.shape[-2:]:
+    return b.op_list("Qr", x, shapes=[out.shape for out in outs], full_matrices=full_matrices)
+  # TensorFlow's kernel squares the entries.
+  scale = traced(b, lambda x: safe_scale(x).astype(x.dtype), [x])
+  scaled = traced(b, jax.lax.div, [x, broadcast(b, scale, x.shape)])
+  q, r = b.op_list("Qr", scaled, shapes=[out.shape for out in outs], full_matrices=full_matrices)
+  return [q, traced(b, jax.lax.mul, [r, broadcast(b, scale, r.shape)])]
 
 
 @rule("geqrf")

@@ -101,3 +101,14 @@ def test_a_primitive_of_a_library_that_calls_lapack_without_a_guarantee():
   function.def_vmap(lambda size, are_batched, x: (x, True))  # JAX wants one
 
   check_plain_ops(function, _matrix(4, 3, dtype=np.float32), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-25, 1e25])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_squares_of_entries_may_leave_the_range(size, dtype):
+  def function(x):
+    (q, r), (_, taus) = lax.linalg.qr(x), jnp.linalg.qr(x, mode="raw")
+    pivoted = lax.linalg.qr(x, pivoting=True)
+    return q, r / size, taus, pivoted[0], pivoted[1] / size, pivoted[2]
+
+  check_plain_ops(function, _matrix(2, 4, 3, dtype=dtype) * dtype(size), rtol=1e-4, atol=1e-5)
