@@ -64,11 +64,11 @@ _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
       "TensorListGather: index -1 is out of range for 2 items",
     ),
     (
-      lambda: tensor_list_scatter_v2(_TEXT, np.array([-1]), _SCALAR_SHAPE, np.asarray(2)),
+      lambda: tensor_list_scatter_v2(_CTX, _TEXT, np.array([-1]), _SCALAR_SHAPE, np.asarray(2)),
       "TensorListScatterV2: index -1 is out of range for 2 items",
     ),
     (
-      lambda: tensor_list_set_item(_LIST, np.asarray(2), as_strings(b"c")),
+      lambda: tensor_list_set_item(_CTX, _LIST, np.asarray(2), as_strings(b"c")),
       "TensorListSetItem: index 2 is out of range for 2 items",
     ),
     (

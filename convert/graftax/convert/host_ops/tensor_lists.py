@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from graftax.ops_jax import Context, InvalidInputError
 __all__ = ["TensorList"]
 
 _INT64 = np.dtype(np.int64)
+_POINTER_BYTES = 8
 _TYPES = ("element_dtype", "element_shape", "shape_type", "Tindices", "Tshape")
 
 
@@ -57,6 +59,13 @@ def _check_index(op: str, index: int, num_items: int) -> None:
     raise InvalidInputError(f"{op}: index {index} is out of range for {num_items} items.")
 
 
+def _check_length(ctx: Context, op: str, length: int) -> None:
+  """Raises if a list cannot have a length that an index or a size asks for."""
+  if length < 0:
+    raise InvalidInputError(f"{op}: the length {length} is negative.")
+  ctx.budget.check_array((length,), _POINTER_BYTES, f"{op} node {ctx.node_name!r} (function {ctx.function_name!r})")
+
+
 @host_op("EmptyTensorList", ignores=_TYPES, always=True)
 def empty_tensor_list(element_shape: np.ndarray, max_num_elements: np.ndarray) -> TensorList:
   """Returns an empty list."""
@@ -65,8 +74,14 @@ def empty_tensor_list(element_shape: np.ndarray, max_num_elements: np.ndarray) -
 
 
 @host_op("TensorListReserve", ignores=_TYPES, always=True)
-def tensor_list_reserve(element_shape: np.ndarray, num_elements: np.ndarray) -> TensorList:
-  """Returns a list of items that are not set yet."""
+def tensor_list_reserve(ctx: Context, element_shape: np.ndarray, num_elements: np.ndarray) -> TensorList:
+  """Returns a list of items that are not set yet.
+
+  Raises:
+    InvalidInputError: the number of items is negative.
+    LimitExceededError: the list is longer than the limits of the call allow.
+  """
+  _check_length(ctx, "TensorListReserve", int(num_elements))
   return TensorList((None,) * int(num_elements), _shape(element_shape))
 
 
@@ -84,15 +99,22 @@ def tensor_list_length(input_handle: TensorList) -> np.ndarray:
 
 @host_op("TensorListSetItem", ignores=_TYPES, always=True)
 def tensor_list_set_item(
-  input_handle: TensorList, index: np.ndarray, item: np.ndarray, *, resize_if_index_out_of_bounds: bool = False
+  ctx: Context,
+  input_handle: TensorList,
+  index: np.ndarray,
+  item: np.ndarray,
+  *,
+  resize_if_index_out_of_bounds: bool = False,
 ) -> TensorList:
   """Returns a list with one item replaced; longer if the index is beyond its end and the attribute allows that.
 
   Raises:
     InvalidInputError: the index is out of range.
+    LimitExceededError: the list would be longer than the limits of the call allow.
   """
   items, position = list(input_handle.items), int(index)
   if resize_if_index_out_of_bounds:
+    _check_length(ctx, "TensorListSetItem", max(position + 1, len(items)))
     items += [None] * (position + 1 - len(items))
   _check_index("TensorListSetItem", position, len(items))
   items[position] = item
@@ -163,7 +185,7 @@ def tensor_list_gather(
 
 @host_op("TensorListScatterV2", ignores=_TYPES, always=True)
 def tensor_list_scatter_v2(
-  tensor: np.ndarray, indices: np.ndarray, element_shape: np.ndarray, num_elements: np.ndarray
+  ctx: Context, tensor: np.ndarray, indices: np.ndarray, element_shape: np.ndarray, num_elements: np.ndarray
 ) -> TensorList:
   """Returns a list with the rows of a tensor at some positions.
 
@@ -171,13 +193,24 @@ def tensor_list_scatter_v2(
 
   Raises:
     InvalidInputError: an index is out of range.
+    LimitExceededError: the list would be longer than the limits of the call allow.
   """
   length = int(num_elements) if num_elements != -1 else int(np.max(indices, initial=-1)) + 1
-  items: list[np.ndarray | None] = [None] * length
+  return TensorList(_scattered(ctx, "TensorListScatterV2", (), length, tensor, indices), _shape(element_shape))
+
+
+def _scattered(
+  ctx: Context, op: str, items: Sequence[Any], length: int, tensor: np.ndarray, indices: np.ndarray
+) -> tuple[Any, ...]:
+  """Returns items, with further ones that are not set up to a length, and rows of a tensor at some positions."""
+  _check_length(ctx, op, length)
+  scattered = [*items, *(None,) * (length - len(items))]
+  if len(indices) != len(tensor):
+    raise InvalidInputError(f"{op}: {len(indices)} indices of {len(tensor)} rows.")
   for index, row in zip(indices.tolist(), tensor, strict=True):
-    _check_index("TensorListScatterV2", index, length)
-    items[index] = np.asarray(row, tensor.dtype)
-  return TensorList(tuple(items), _shape(element_shape))
+    _check_index(op, index, length)
+    scattered[index] = np.asarray(row, tensor.dtype)
+  return tuple(scattered)
 
 
 @host_op("TensorListPushBack", ignores=_TYPES, always=True)
@@ -228,27 +261,37 @@ def tensor_list_element_shape(input_handle: TensorList) -> np.ndarray:
 
 @host_op("TensorListResize", ignores=_TYPES, always=True)
 def tensor_list_resize(ctx: Context, input_handle: TensorList, size: np.ndarray) -> TensorList:
-  """Returns the list, cut or with further items that are not set yet."""
-  ctx.budget.check_array((int(size),), 8, "TensorListResize")
+  """Returns the list, cut or with further items that are not set yet.
+
+  Raises:
+    InvalidInputError: the size is negative.
+    LimitExceededError: the list would be longer than the limits of the call allow.
+  """
+  _check_length(ctx, "TensorListResize", int(size))
   items = input_handle.items[: int(size)]
   return input_handle.with_items((*items, *(None,) * (int(size) - len(items))))
 
 
 @host_op("TensorListScatter", ignores=_TYPES, always=True)
-def tensor_list_scatter(tensor: np.ndarray, indices: np.ndarray, element_shape: np.ndarray) -> TensorList:
+def tensor_list_scatter(ctx: Context, tensor: np.ndarray, indices: np.ndarray, element_shape: np.ndarray) -> TensorList:
   """Returns a list with the rows of a tensor at some positions, just long enough for them."""
-  return tensor_list_scatter_v2(tensor, indices, element_shape, np.asarray(-1))
+  return tensor_list_scatter_v2(ctx, tensor, indices, element_shape, np.asarray(-1))
 
 
 @host_op("TensorListScatterIntoExistingList", ignores=_TYPES, always=True)
 def tensor_list_scatter_into_existing_list(
-  input_handle: TensorList, tensor: np.ndarray, indices: np.ndarray
+  ctx: Context, input_handle: TensorList, tensor: np.ndarray, indices: np.ndarray
 ) -> TensorList:
-  """Returns a list with some items replaced by the rows of a tensor; longer if a position is beyond its end."""
-  for index, row in zip(indices.tolist(), tensor, strict=True):
-    item = np.asarray(row, tensor.dtype)
-    input_handle = tensor_list_set_item(input_handle, np.asarray(index), item, resize_if_index_out_of_bounds=True)
-  return input_handle
+  """Returns a list with some items replaced by the rows of a tensor; longer if a position is beyond its end.
+
+  Raises:
+    InvalidInputError: an index is negative.
+    LimitExceededError: the list would be longer than the limits of the call allow.
+  """
+  items = input_handle.items
+  length = max(len(items), int(np.max(indices, initial=-1)) + 1)
+  op = "TensorListScatterIntoExistingList"
+  return input_handle.with_items(_scattered(ctx, op, items, length, tensor, indices))
 
 
 @host_op("TensorListSplit", ignores=_TYPES, always=True)

@@ -4,6 +4,9 @@ import pytest
 import tensorflow as tf
 
 from graftax.convert.host_ops.strings_test import check
+from graftax.convert.host_split.host_function import plan_host_function
+from graftax.convert.live.function import program_from_concrete_function
+from graftax.graphdef_ir import LimitExceededError
 
 WORDS = tf.constant(["a b c", "", "dd e", "x"])
 _STRINGS = tf.RaggedTensorSpec([None], tf.string)
@@ -43,3 +46,40 @@ _STRINGS_OF_STRINGS = tf.RaggedTensorSpec([None, None], tf.string, ragged_rank=1
 )
 def test_lists_of_strings_and_ragged_tensors(function):
   check(function, WORDS)
+
+
+def _raw_list(x):
+  return tf.raw_ops.TensorListFromTensor(tensor=x, element_shape=tf.constant([], tf.int32))
+
+
+def _length(x):
+  return tf.raw_ops.TensorListLength(input_handle=x)
+
+
+_SCALAR = tf.constant([], tf.int32)
+
+
+def test_a_list_has_no_negative_size():
+  check(lambda x: _length(tf.raw_ops.TensorListResize(input_handle=_raw_list(x), size=-1)), WORDS)
+
+
+@pytest.mark.parametrize(
+  "make",
+  [
+    lambda x: tf.raw_ops.TensorListResize(input_handle=_raw_list(x), size=2**31 - 1),
+    lambda x: tf.raw_ops.TensorListReserve(element_shape=_SCALAR, num_elements=2**31 - 1, element_dtype=tf.string),
+    lambda x: tf.raw_ops.TensorListScatterV2(
+      tensor=x, indices=[0, 1, 2, 2**31 - 2], element_shape=_SCALAR, num_elements=-1
+    ),
+    lambda x: tf.raw_ops.TensorListScatterIntoExistingList(
+      input_handle=_raw_list(x), tensor=x, indices=[0, 1, 2, 2**31 - 2]
+    ),
+    lambda x: tf.raw_ops.TensorListSetItem(
+      input_handle=_raw_list(x), index=2**31 - 2, item=x[0], resize_if_index_out_of_bounds=True
+    ),
+  ],
+)
+def test_huge_lists_are_refused_before_they_are_made(make):
+  concrete = tf.function(lambda x: _length(make(x)), autograph=False).get_concrete_function(WORDS)
+  with pytest.raises(LimitExceededError, match="TensorList"):
+    plan_host_function(program_from_concrete_function(concrete))([WORDS.numpy()])
