@@ -48,6 +48,8 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
   rule = registry.find(eqn.primitive.name)
   try:
     outs = tuple(physical_spec(variable.aval) for variable in eqn.outvars)
+    if _are_empty(outs) and not eqn.effects:
+      return [b.constant(np.zeros(out.shape, out.dtype)) for out in outs]
     if rule is None:
       return run_jaxpr(b, lifted(eqn), operands)
     if rule.folds and _can_fold(eqn, operands, outs):
@@ -71,6 +73,11 @@ def _stand_in(aval: Any) -> Tensor:
   except Unsupported:
     spec = jax.ShapeDtypeStruct(aval.shape, np.float32)
   return Tensor(spec.shape, spec.dtype, _NO_REF)
+
+
+def _are_empty(outs: Sequence[jax.ShapeDtypeStruct]) -> bool:
+  """Returns whether all results are known to have no elements. Some kernels and rules take at least one."""
+  return bool(outs) and all(0 in out.shape and all(isinstance(size, int) for size in out.shape) for out in outs)
 
 
 def _can_fold(eqn: JaxprEqn, operands: Sequence[Tensor], outs: Sequence[jax.ShapeDtypeStruct]) -> bool:

@@ -112,3 +112,18 @@ def test_squares_of_entries_may_leave_the_range(size, dtype):
     return q, r / size, taus, pivoted[0], pivoted[1] / size, pivoted[2]
 
   check_plain_ops(function, _matrix(2, 4, 3, dtype=dtype) * dtype(size), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0, 3, 3)])
+@pytest.mark.parametrize(
+  "function",
+  [
+    lambda x: jnp.linalg.qr(x, mode="raw"),
+    lambda x: lax.linalg.qr(x, pivoting=True),
+    lambda x: lax.linalg.householder_product(x, x[..., 0, :]) if 0 < x.shape[-2] >= x.shape[-1] else x,
+    lambda x: lax.linalg.eig(x, compute_left_eigenvectors=False) if x.shape[-1] == x.shape[-2] else x,
+  ],
+  ids=["raw", "pivots", "product", "eig"],
+)
+def test_empty_matrices(function, shape):
+  check_plain_ops(function, np.zeros(shape, np.float32))

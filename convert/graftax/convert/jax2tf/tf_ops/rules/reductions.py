@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import at_least_float32, cast, is_nan, reshape, select
+from graftax.convert.jax2tf.tf_ops.rules._common import at_least_float32, broadcast, cast, full, is_nan, reshape, select
 from graftax.convert.jax2tf.tf_ops.rules._traced import traced
 from graftax.convert.jax2tf.tf_ops.rules.elementwise import complex_extreme
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
@@ -56,6 +56,9 @@ def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tenso
 def _complex_extreme(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tensor:
   """Returns the extremes of complex numbers in the order of their real parts, then of their imaginary parts."""
   extreme, last = (jnp.max, -jnp.inf) if primitive == "max" else (jnp.min, jnp.inf)
+  if any(isinstance(x.shape[axis], int) and x.shape[axis] == 0 for axis in axes):
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    return broadcast(b, full(b, x, last), shape)
 
   def reduction(x: jax.Array) -> jax.Array:
     real = extreme(x.real, axes, keepdims=True)

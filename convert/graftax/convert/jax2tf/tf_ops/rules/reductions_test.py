@@ -255,3 +255,9 @@ def test_running_logarithms_of_sums_with_infinities():
 def test_empty_arrays_reduced_by_a_function(axes):
   x = np.ones((0, 3), np.float32)
   check_plain_ops(lambda x: lax.reduce(x, np.float32(3), lambda a, b: a * b + a, axes), x)
+
+
+@pytest.mark.parametrize("function", [lax.reduce_max, lax.reduce_min])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_extremes_of_no_complex_numbers(function, axes):
+  check_plain_ops(lambda x: function(x, axes), np.zeros((0, 3), np.complex64))
