@@ -435,6 +435,25 @@ def test_extension_types_are_named_tuples_of_the_fields_that_hold_tensors():
     np.testing.assert_array_equal(got["batch"].masked.values, X)
 
 
+class _Private(tf.experimental.ExtensionType):
+  _values: tf.Tensor
+  _scale: tf.Tensor
+  scale: tf.Tensor
+
+  @property
+  def values(self):
+    return self._values * 100.0
+
+
+def test_private_fields_of_extension_types_are_not_their_properties():
+  theirs = _Private(tf.constant(X), tf.constant(3.0), tf.constant(5.0))
+  tf_fn = tf.function(lambda x: x._values * x._scale - x.scale)
+  fn = gc.convert_functional(tf_fn, theirs)
+  ours = gc.named_tuple_class("Private", ("values", "scale_", "scale"))(X, np.float32(3), np.float32(5))
+  for argument in (theirs, ours):
+    np.testing.assert_allclose(fn(argument), tf_fn(theirs))
+
+
 def test_composite_tensors_of_other_classes_are_their_components():
   def f(ragged):
     return tf.experimental.DynamicRaggedShape.from_tensor(ragged)

@@ -11,7 +11,7 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.live.arguments import marked_argument
 from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.composite import IndexedSlices, RaggedTensor, SparseTensor
-from graftax.convert.structures.named_tuples import named_tuple_class
+from graftax.convert.structures.named_tuples import field_names, named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import DType, Function, PartialShape, TensorSpec
 
@@ -107,11 +107,11 @@ def _components(tf: TensorFlow, spec: Leaf, concrete: TfFunction, verb: str) -> 
     # TensorFlow flattens the fields in the order in which the constructor of the spec sets them. Fields without tensors
     # are fixed by the spec, and need not be of a kind that JAX can pass on.
     fields = {
-      name.lstrip("_"): _specs(tf, _plain_mappings(value), concrete, verb)
+      name: _specs(tf, _plain_mappings(value), concrete, verb)
       for name, value in vars(spec).items()
       if spec._tf_extension_type_has_field(name) and any(isinstance(x, tf.TypeSpec) for x in tf.nest.flatten(value))
     }
-    return named_tuple_class(spec.value_type.__name__, tuple(fields))(*fields.values())
+    return named_tuple_class(spec.value_type.__name__, field_names(tuple(fields)))(*fields.values())
   parts = spec._component_specs
   if any(
     isinstance(part, tf.TensorSpec) and part.dtype in (tf.variant, tf.resource) for part in tf.nest.flatten(parts)
@@ -138,7 +138,7 @@ def _flattened(tf: TensorFlow, leaf: Leaf, concrete: TfFunction, verb: str) -> P
   values = [_specs(tf, part, concrete, verb) for part in components]
   if not all(names) or len(set(names)) < len(names):
     return tuple(values)
-  return named_tuple_class(type(leaf).__name__, tuple(name.lstrip("_") for name in names))(*values)
+  return named_tuple_class(type(leaf).__name__, field_names(names))(*values)
 
 
 def _ragged(parts: list[TensorSpec]) -> Leaf:

@@ -4,11 +4,12 @@ import functools
 import keyword
 import sys
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any
 
 from graftax.convert.pytrees import PyTree
 
-__all__ = ["named_tuple_class", "portable"]
+__all__ = ["attribute_value", "field_names", "named_tuple_class", "portable"]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -30,6 +31,36 @@ def named_tuple_class(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...
   cls = namedtuple(usable, fields)  # type: ignore[misc]  # mypy expects a literal name
   made: type[tuple[Any, ...]] = type(usable, (cls,), {"__slots__": (), "__reduce__": _reduce, "__module__": __name__})
   return made
+
+
+def field_names(names: Sequence[str]) -> tuple[str, ...]:
+  """Returns names of attributes as names of fields, which do not begin with an underscore.
+
+  If that makes two names equal, the one that had an underscore ends with it instead.
+
+  Example:
+    >>> field_names(["_a", "a", "_b"])
+    ('a_', 'a', 'b')
+  """
+  found = [name for name in names if not name.startswith("_")]
+  fields = []
+  for name in names:
+    field = name.lstrip("_")
+    while name != field and field in found:
+      field += "_"
+    found.append(field)
+    fields.append(field)
+  return tuple(fields)
+
+
+def attribute_value(value: object, field: str, default: PyTree) -> PyTree:
+  """Returns the attribute for a name of `field_names`. What an object stores precedes its properties."""
+  candidates = (field, f"_{field}", f"_{field.rstrip('_')}")
+  stored = getattr(value, "__dict__", {})
+  for name in candidates:
+    if name in stored:
+      return stored[name]
+  return next((getattr(value, name) for name in candidates if hasattr(value, name)), default)
 
 
 def _reduce(value: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from jax.typing import DTypeLike
 from graftax.convert.errors import InputError, MissingInputError
 from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.composite import CompositeTensor, RaggedTensor
-from graftax.convert.structures.named_tuples import portable
+from graftax.convert.structures.named_tuples import attribute_value, portable
 from graftax.graphdef_ir import DType, TensorSpec
 from graftax.ops_jax import Int64Pair, canonical_dtype, fits_jax_dtype
 
@@ -345,7 +345,7 @@ def _as_tuples(spec: object, value: Any) -> PyTree:
   A named tuple describes an extension type, or a class that TensorFlow flattens; its instances may be passed too.
   """
   if isinstance(spec, tuple) and hasattr(spec, "_fields") and not isinstance(value, list | tuple):
-    found = [getattr(value, name, getattr(value, f"_{name}", value)) for name in spec._fields]
+    found = [attribute_value(value, name, value) for name in spec._fields]
     value = value if any(item is value for item in found) else found
   if isinstance(spec, Mapping) and isinstance(value, Mapping) and spec.keys() == value.keys():
     return {key: _as_tuples(spec[key], value[key]) for key in spec}
