@@ -231,7 +231,7 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Write the part without calls of Python, or without debugging calls.",
   ),
   convert.UnsupportedPrimitiveError: (
-    "savedmodel_io.save('m', (jnp.linalg.eigvals, jax.ShapeDtypeStruct((3, 3), 'float32')), lowering='tf_ops')",
+    "savedmodel_io.save('m', (jax.lax.linalg.eig, jax.ShapeDtypeStruct((3, 3), 'float32')), lowering='tf_ops')",
     "Use the default lowering, if the consumer runs StableHLO. [Primitives](primitives.md) lists what has a form.",
   ),
   convert.VariableWriteError: (
