@@ -23,10 +23,13 @@ NOT_DIFFERENTIABLE = frozenset(
   FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient HSVToRGB LinSpace LookupTableFind
   LookupTableFindV2 OneHot ParameterizedTruncatedNormal RaggedRange RandomCrop RandomShuffle Range ResizeBilinearGrad
   SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 SparseAddGrad SparseConcat StatelessRandomBinomial
-  StatelessRandomPoisson TensorListConcatLists XlaVariadicReduce
+  StatelessRandomPoisson TensorListConcatLists
   """.split()
 )
-"""The ops with `tf.no_gradient` that have a lowering, and floating-point numbers as inputs and results."""
+"""The ops with `tf.no_gradient` that have a lowering, and floating-point numbers as inputs and results.
+
+`XlaVariadicReduce` is not among them: the ops of XLA have derivatives here, and most of them none in TensorFlow.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
