@@ -15,6 +15,7 @@ from graftax.convert.host_ops.files import decode_compressed, decode_wav
 from graftax.convert.host_ops.images import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png
 from graftax.convert.host_ops.numeric_text import as_string
 from graftax.convert.host_ops.regex import static_regex_replace
+from graftax.convert.host_ops.sequence_examples import parse_sequence_example
 from graftax.convert.host_ops.string_ngrams import string_n_grams
 from graftax.convert.host_ops.strings import add, reduce_join, string_format, string_join, unsorted_segment_join
 from graftax.convert.host_ops.values import as_strings, string_array
@@ -195,13 +196,14 @@ def _parse(shape: tuple[int | None, ...], examples: list[bytes], default=None) -
   )
 
 
-def _example(values: bytes) -> bytes:
-  def field(number: int, data: bytes) -> bytes:
-    size = len(data)
-    length = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) if size > 127 else bytes([size])
-    return bytes([number << 3 | 2]) + length + data
+def _field(number: int, data: bytes) -> bytes:
+  size = len(data)
+  length = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) if size > 127 else bytes([size])
+  return bytes([number << 3 | 2]) + length + data
 
-  return field(1, field(1, field(1, b"a") + field(2, field(3, field(1, values)))))
+
+def _example(values: bytes) -> bytes:
+  return _field(1, _field(1, _field(1, b"a") + _field(2, _field(3, _field(1, values)))))
 
 
 @pytest.mark.parametrize(
@@ -217,6 +219,49 @@ def _example(values: bytes) -> bytes:
 def test_examples_of_giant_shapes_are_refused(shape, examples, default, error):
   with within_limits(memory_mib=300), pytest.raises(error, match="ParseExample.*b'a'"):
     _parse(shape, examples, default)
+
+
+def _parse_steps(messages: list[bytes], size: int) -> list[np.ndarray]:
+  return parse_sequence_example(
+    _context(),
+    string_array(messages),
+    string_array([]),
+    [],
+    feature_list_dense_missing_assumed_empty=(b"a",),
+    context_sparse_keys=(),
+    context_dense_keys=(),
+    feature_list_sparse_keys=(),
+    feature_list_dense_keys=(b"a",),
+    context_sparse_types=(),
+    context_dense_shapes=(),
+    feature_list_sparse_types=(),
+    feature_list_dense_types=(np.dtype(np.int64),),
+    feature_list_dense_shapes=(PartialShape((size,)),),
+  )
+
+
+def _steps(*steps: bytes) -> bytes:
+  features = b"".join(_field(1, _field(3, _field(1, step))) for step in steps)
+  return _field(2, _field(1, _field(1, b"a") + _field(2, features)))
+
+
+def test_damaged_sequence_examples_end_in_typed_errors():
+  message, rng = _steps(b"\1\2", b"\3\4"), np.random.default_rng(0)
+  assert _parse_steps([message], 2)[0].tolist() == [[[1, 2], [3, 4]]]
+  num_errors = 0
+  for _ in range(2000):
+    damaged = bytearray(message[: rng.integers(1, len(message) + 1)])
+    damaged[rng.integers(len(damaged))] = rng.integers(256)
+    try:
+      _parse_steps([bytes(damaged)], 2)
+    except InvalidInputError:
+      num_errors += 1
+  assert num_errors > 1000
+
+
+def test_sequence_examples_that_fill_others_are_refused():
+  with within_limits(memory_mib=300), pytest.raises(LimitExceededError, match="ParseSequenceExample.*b'a'"):
+    _parse_steps([_steps(*[b""] * 3000), *[b""] * 10_000], 64)
 
 
 def test_integers_of_examples_are_read_in_both_forms():
