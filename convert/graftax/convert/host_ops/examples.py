@@ -16,6 +16,7 @@ __all__ = [
   "Feature",
   "as_bytes",
   "feature_values",
+  "flat_keys",
   "parse_example",
   "parse_example_v2",
   "parse_single_example",
@@ -81,8 +82,8 @@ def parse_example(
     ctx,
     serialized,
     names,
-    _keys(sparse_keys),
-    _keys(dense_keys),
+    string_array(flat_keys(sparse_keys)),
+    string_array(flat_keys(dense_keys)),
     string_array([]),
     dense_defaults,
     sparse_types=sparse_types,
@@ -119,8 +120,9 @@ def parse_single_example(
   )
 
 
-def _keys(keys: Sequence[np.ndarray]) -> np.ndarray:
-  return string_array(np.reshape(key, -1)[0] for key in keys)
+def flat_keys(keys: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+  """Returns keys that are inputs of a node, each a scalar or a vector of one."""
+  return tuple(np.reshape(key, -1)[0] for key in keys)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def _column(examples: Sequence[dict[bytes, Feature]], key: bytes, dtype: np.dtyp
 
 
 def feature_values(feature: Feature | None, key: bytes, dtype: np.dtype) -> np.ndarray | None:
-  """Returns the values of a feature; None if there is no feature, or if it has no values of any kind.
+  """Returns the values of a feature, or None if the message does not have it or does not say of which kind it is.
 
   Raises:
     InvalidInputError: it holds values of another type.

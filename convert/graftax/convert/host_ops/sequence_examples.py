@@ -2,11 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from graftax.convert.host_ops.examples import Feature, as_bytes, feature_values, parse_example_v2, read_feature
+from graftax.convert.host_ops.examples import (
+  Feature,
+  as_bytes,
+  feature_values,
+  flat_keys,
+  parse_example_v2,
+  read_feature,
+)
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import string_array
 from graftax.convert.host_ops.wire_format import WireError, fields
@@ -98,6 +105,16 @@ def parse_sequence_example_v2(
   ]
 
 
+class _Attrs(TypedDict):
+  """Attributes of the ops without ragged features: the types and shapes of the features, in the order of their keys."""
+
+  context_sparse_types: tuple[np.dtype, ...]
+  feature_list_dense_types: tuple[np.dtype, ...]
+  context_dense_shapes: tuple[PartialShape, ...]
+  feature_list_sparse_types: tuple[np.dtype, ...]
+  feature_list_dense_shapes: tuple[PartialShape, ...]
+
+
 @host_op("ParseSequenceExample", ignores=_COUNTS)
 def parse_sequence_example(
   ctx: Context,
@@ -110,11 +127,7 @@ def parse_sequence_example(
   context_dense_keys: tuple[bytes, ...],
   feature_list_sparse_keys: tuple[bytes, ...],
   feature_list_dense_keys: tuple[bytes, ...],
-  context_sparse_types: tuple[np.dtype, ...] = (),
-  feature_list_dense_types: tuple[np.dtype, ...] = (),
-  context_dense_shapes: tuple[PartialShape, ...] = (),
-  feature_list_sparse_types: tuple[np.dtype, ...] = (),
-  feature_list_dense_shapes: tuple[PartialShape, ...] = (),
+  **attrs: Unpack[_Attrs],
 ) -> list[np.ndarray]:
   """Returns the features of the context and of the steps; see `parse_sequence_example_v2`."""
   return parse_sequence_example_v2(
@@ -129,11 +142,7 @@ def parse_sequence_example(
     string_array([]),
     np.array([key in feature_list_dense_missing_assumed_empty for key in feature_list_dense_keys], bool),
     context_dense_defaults,
-    context_sparse_types=context_sparse_types,
-    context_dense_shapes=context_dense_shapes,
-    feature_list_dense_types=feature_list_dense_types,
-    feature_list_sparse_types=feature_list_sparse_types,
-    feature_list_dense_shapes=feature_list_dense_shapes,
+    **attrs,
   )
 
 
@@ -148,35 +157,22 @@ def parse_single_sequence_example(
   feature_list_dense_keys: list[np.ndarray],
   context_dense_defaults: list[np.ndarray],
   debug_name: np.ndarray,
-  *,
-  context_sparse_types: tuple[np.dtype, ...] = (),
-  feature_list_dense_types: tuple[np.dtype, ...] = (),
-  context_dense_shapes: tuple[PartialShape, ...] = (),
-  feature_list_sparse_types: tuple[np.dtype, ...] = (),
-  feature_list_dense_shapes: tuple[PartialShape, ...] = (),
+  **attrs: Unpack[_Attrs],
 ) -> list[np.ndarray]:
   """Returns the features of one message, without numbers of steps; see `parse_sequence_example_v2`."""
-  sparse_keys, dense_keys, list_keys, dense_list_keys = (
-    tuple(np.reshape(key, -1)[0] for key in keys)
-    for keys in (context_sparse_keys, context_dense_keys, feature_list_sparse_keys, feature_list_dense_keys)
-  )
   results = parse_sequence_example(
     ctx,
     serialized,
     debug_name,
     context_dense_defaults,
     feature_list_dense_missing_assumed_empty=tuple(feature_list_dense_missing_assumed_empty.tolist()),
-    context_sparse_keys=sparse_keys,
-    context_dense_keys=dense_keys,
-    feature_list_sparse_keys=list_keys,
-    feature_list_dense_keys=dense_list_keys,
-    context_sparse_types=context_sparse_types,
-    feature_list_dense_types=feature_list_dense_types,
-    context_dense_shapes=context_dense_shapes,
-    feature_list_sparse_types=feature_list_sparse_types,
-    feature_list_dense_shapes=feature_list_dense_shapes,
+    context_sparse_keys=flat_keys(context_sparse_keys),
+    context_dense_keys=flat_keys(context_dense_keys),
+    feature_list_sparse_keys=flat_keys(feature_list_sparse_keys),
+    feature_list_dense_keys=flat_keys(feature_list_dense_keys),
+    **attrs,
   )
-  return results[: len(results) - len(dense_list_keys)]
+  return results[: len(results) - len(feature_list_dense_keys)]
 
 
 def _feature_lists(message: bytes) -> dict[bytes, list[Feature]]:
