@@ -98,7 +98,7 @@ class _Slots:
       jax.lax.dynamic_update_index_in_dim(x, value, self.depth, 0)
       for x, value in zip((self.numbers, *self.carries), (number, *carry), strict=True)
     )
-    return _Slots(self.depth + is_kept, numbers, list(carries))
+    return _Slots(self.depth + is_kept.astype(self.depth.dtype), numbers, list(carries))
 
   def next_kept(self, number: Array, k: Array) -> Array:
     """Returns the next iteration between `number` and `k` to store.
@@ -113,7 +113,8 @@ class _Slots:
 
   def seek(self, loop: Loop, consts: Arrays, k: Array) -> tuple["_Slots", list[Array]]:
     """Returns the loop variables at the start of iteration `k`, which is at most one less than in the last call."""
-    slots = dataclasses.replace(self, depth=self.depth - (self.top()[0] > k))
+    is_past = self.top()[0] > k
+    slots = dataclasses.replace(self, depth=self.depth - is_past.astype(self.depth.dtype))
 
     def is_before(state: _Forward) -> Array:
       return state[0] < k

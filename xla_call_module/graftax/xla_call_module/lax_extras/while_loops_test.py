@@ -98,6 +98,13 @@ def test_every_length_is_walked_back_exactly_once(n):
   np.testing.assert_allclose(got, lax.fori_loop(0, n, step, np.float32(1)), rtol=1e-4)
 
 
+def test_reverse_derivatives_take_no_notice_of_how_jax_is_told_to_promote():
+  want = jax.grad(_known_length)(X, W, _length(X, W))
+  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    got = jax.grad(_unbounded)(X, W)
+  np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 @pytest.mark.parametrize("bound", [1, 3, 10])
 def test_a_bound_saves_room_and_need_not_be_right(bound):
   def root(x):
