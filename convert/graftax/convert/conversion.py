@@ -37,7 +37,6 @@ from graftax.ops_jax import (
   materialize,
   to_jax_exactly,
 )
-from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["conversion_of", "convert_program", "with_program"]
 
@@ -203,7 +202,7 @@ class _Call:
       _note_ragged_rows(self.program, flat, evaluator.facts)
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
       try:
-        with recursion_as_limit(self.program.name), default_promotion():
+        with recursion_as_limit(self.program.name):
           results = evaluator.run(self.plan, [*flat, *self.program.captures])
       except Exception as error:
         _blame_parameter_shapes(self.program, params, error)

@@ -11,6 +11,8 @@ import tensorflow as tf
 from jax.experimental import checkify, jax2tf
 
 import graftax.convert as gc
+from graftax.convert.host_split.host_function import plan_host_function
+from graftax.convert.live.function import program_from_concrete_function
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 
@@ -236,3 +238,19 @@ def test_programs_take_no_notice_of_how_jax_is_told_to_promote(function, shape):
   for result in results:
     np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)
   np.testing.assert_allclose(gradient, tape.gradient(want, given), rtol=1e-4, atol=1e-5)
+
+
+def test_neither_do_heads_and_freezing():
+  x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+  matrix = tf.Variable(x @ x.T + 9 * np.eye(3, dtype=np.float32))
+  root = tf.linalg.sqrtm(matrix)
+  count = tf.function(lambda x, names: tf.linalg.sqrtm(x) * tf.cast(tf.size(names), x.dtype))
+  spec = [tf.TensorSpec([3, 3], tf.float32), tf.TensorSpec([None], tf.string)]
+  program = program_from_concrete_function(count.get_concrete_function(*spec))
+  scale = tf.function(lambda x: x * tf.linalg.trace(tf.linalg.sqrtm(matrix)))
+  with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    (on_host,) = plan_host_function(program)([matrix.numpy(), np.array([b"a", b"b"], object)])
+    fn, params, _ = gc.freeze(*gc.convert(scale, x))
+    scaled, _ = fn(params, x)
+  np.testing.assert_allclose(on_host, 2 * root, rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(scaled, x * tf.linalg.trace(root), rtol=1e-5)

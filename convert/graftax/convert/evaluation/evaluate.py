@@ -20,6 +20,7 @@ from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Plan, Planner
 from graftax.graphdef_ir import Budget, UnsupportedError
 from graftax.ops_jax import IntegerFacts, Value, check_results
+from graftax.xla_call_module.lax_extras import default_promotion
 
 __all__ = ["Evaluator", "Policy", "TraceAll"]
 
@@ -125,7 +126,7 @@ class Evaluator:
       slots[slot] = value
     frame = Frame(self, plan.name)
     run_step, names_scopes = self.policy.run_step, self.policy.names_scopes
-    with _ScopeCursor() as scopes:
+    with default_promotion(), _ScopeCursor() as scopes:
       for step in plan.steps:
         frame.step = step
         if names_scopes and step.scope != scopes.name:
