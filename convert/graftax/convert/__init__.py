@@ -97,7 +97,7 @@ from graftax.convert.program import (
   UnavailableCapture,
 )
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
-from graftax.convert.structures.named_tuples import named_tuple_class
+from graftax.convert.structures.named_tuples import as_named_tuple, named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.tables.graph_tables import filled_table, graph_filled_tables, table_capture, table_dtypes
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
@@ -159,6 +159,7 @@ __all__ = [
   "Variable",
   "VariableSpec",
   "VariableWriteError",
+  "as_named_tuple",
   "bind_names",
   "bind_threads_to_cores",
   "compiler_options",

@@ -1,6 +1,7 @@
 """What can be converted, how it is called, and what it captures; with TensorFlow as the oracle."""
 
 import collections
+import dataclasses
 import functools
 import typing
 import uuid
@@ -403,6 +404,30 @@ def test_objects_that_flatten_themselves_are_named_tuples_of_their_attributes():
     np.testing.assert_array_equal(got.second, X * 2)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
+class _InSlots:
+  _first: tf.Tensor
+  second: tf.Tensor
+
+  @property
+  def first(self):
+    return self._first * 100.0
+
+  def __tf_flatten__(self):
+    return (), (self._first, self.second)
+
+  @classmethod
+  def __tf_unflatten__(cls, _, components):
+    return cls(*components)
+
+
+def test_objects_that_flatten_themselves_may_have_slots():
+  theirs = _InSlots(tf.constant(X), tf.constant(1.0))
+  fn = gc.convert_functional(tf.function(lambda pair: _InSlots(pair._first * 2, pair.second)), theirs)
+  for argument in (theirs, gc.named_tuple_class("_InSlots", ("first", "second"))(X, np.float32(1))):
+    np.testing.assert_array_equal(fn(argument).first, X * 2)
+
+
 class _Masked(tf.experimental.ExtensionType):
   values: tf.Tensor
   mask: tf.Tensor
@@ -452,6 +477,19 @@ def test_private_fields_of_extension_types_are_not_their_properties():
   ours = gc.named_tuple_class("Private", ("values", "scale_", "scale"))(X, np.float32(3), np.float32(5))
   for argument in (theirs, ours):
     np.testing.assert_allclose(fn(argument), tf_fn(theirs))
+
+
+class _OddNames(tf.experimental.ExtensionType):
+  _class: tf.Tensor
+  _1: tf.Tensor
+
+
+def test_private_fields_may_be_keywords_or_numbers():
+  theirs = _OddNames(tf.constant(X), tf.constant(3.0))
+  fn = gc.convert_functional(tf.function(lambda x: _OddNames(x._class * x._1, x._1)), theirs)
+  ours = gc.as_named_tuple("OddNames", {"_class": X, "_1": np.float32(3)})
+  for argument in (theirs, ours):
+    np.testing.assert_array_equal(fn(argument).field_class, X * 3)
 
 
 def test_composite_tensors_of_other_classes_are_their_components():

@@ -11,7 +11,7 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.live.arguments import marked_argument
 from graftax.convert.pytrees import Leaf, PyTree
 from graftax.convert.structures.composite import IndexedSlices, RaggedTensor, SparseTensor
-from graftax.convert.structures.named_tuples import field_names, named_tuple_class
+from graftax.convert.structures.named_tuples import as_named_tuple, stored_attributes
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import DType, Function, PartialShape, TensorSpec
 
@@ -111,7 +111,7 @@ def _components(tf: TensorFlow, spec: Leaf, concrete: TfFunction, verb: str) -> 
       for name, value in vars(spec).items()
       if spec._tf_extension_type_has_field(name) and any(isinstance(x, tf.TypeSpec) for x in tf.nest.flatten(value))
     }
-    return named_tuple_class(spec.value_type.__name__, field_names(tuple(fields)))(*fields.values())
+    return as_named_tuple(spec.value_type.__name__, fields)
   parts = spec._component_specs
   if any(
     isinstance(part, tf.TensorSpec) and part.dtype in (tf.variant, tf.resource) for part in tf.nest.flatten(parts)
@@ -134,11 +134,12 @@ def _plain_mappings(value: PyTree) -> PyTree:
 def _flattened(tf: TensorFlow, leaf: Leaf, concrete: TfFunction, verb: str) -> PyTree:
   """Returns the components of an object that flattens itself, by the names of its attributes if they are attributes."""
   _, components = leaf.__tf_flatten__()
-  names = [next((name for name, value in vars(leaf).items() if value is part), "") for part in components]
+  attributes = stored_attributes(leaf)
+  names = [next((name for name, value in attributes.items() if value is part), "") for part in components]
   values = [_specs(tf, part, concrete, verb) for part in components]
   if not all(names) or len(set(names)) < len(names):
     return tuple(values)
-  return named_tuple_class(type(leaf).__name__, field_names(names))(*values)
+  return as_named_tuple(type(leaf).__name__, dict(zip(names, values, strict=True)))
 
 
 def _ragged(parts: list[TensorSpec]) -> Leaf:

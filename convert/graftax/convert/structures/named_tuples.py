@@ -4,12 +4,15 @@ import functools
 import keyword
 import sys
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from graftax.convert.pytrees import PyTree
 
-__all__ = ["attribute_value", "field_names", "named_tuple_class", "portable"]
+__all__ = ["as_named_tuple", "attribute_value", "named_tuple_class", "portable", "stored_attributes"]
+
+# Before names of attributes that are not names of fields.
+_PREFIX = "field"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -33,34 +36,49 @@ def named_tuple_class(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...
   return made
 
 
-def field_names(names: Sequence[str]) -> tuple[str, ...]:
-  """Returns names of attributes as names of fields, which do not begin with an underscore.
+def as_named_tuple(name: str, attributes: Mapping[str, PyTree]) -> PyTree:
+  """Returns the attributes of an object, such as an extension type of TensorFlow, as a named tuple.
 
-  If that makes two names equal, the one that had an underscore ends with it instead.
+  The names of fields do not begin with an underscore. If that makes two names equal, the one that had an underscore
+  ends with it instead. If it leaves a keyword or what is not a name, the field begins with "field".
+
+  Args:
+    name: the name of the class, as that of `named_tuple_class`.
+    attributes: values by name, in the order of the fields.
 
   Example:
-    >>> field_names(["_a", "a", "_b"])
-    ('a_', 'a', 'b')
+    >>> as_named_tuple("Masked", {"_values": 1, "values": 2, "_mask": 3, "_in": 4})
+    Masked(values_=1, values=2, mask=3, field_in=4)
   """
-  found = [name for name in names if not name.startswith("_")]
-  fields = []
-  for name in names:
-    field = name.lstrip("_")
-    while name != field and field in found:
+  taken = [attribute for attribute in attributes if not attribute.startswith("_")]
+  fields: list[str] = []
+  for attribute in attributes:
+    field = attribute.lstrip("_")
+    if attribute != field and (not field.isidentifier() or keyword.iskeyword(field)):
+      field = f"{_PREFIX}{attribute}"
+    while attribute != field and field in taken:
       field += "_"
-    found.append(field)
+    taken.append(field)
     fields.append(field)
-  return tuple(fields)
+  return named_tuple_class(name, tuple(fields))(*attributes.values())
 
 
 def attribute_value(value: object, field: str, default: PyTree) -> PyTree:
-  """Returns the attribute for a name of `field_names`. What an object stores precedes its properties."""
-  candidates = (field, f"_{field}", f"_{field.rstrip('_')}")
-  stored = getattr(value, "__dict__", {})
+  """Returns the attribute for a field of `as_named_tuple`. What an object stores precedes its properties."""
+  candidates = (field, f"_{field}", f"_{field.rstrip('_')}", field.removeprefix(_PREFIX))
+  stored = stored_attributes(value)
   for name in candidates:
     if name in stored:
       return stored[name]
   return next((getattr(value, name) for name in candidates if hasattr(value, name)), default)
+
+
+def stored_attributes(value: object) -> dict[str, PyTree]:
+  """Returns the attributes in the dict of an object, and those in slots."""
+  slots = [cls.__dict__.get("__slots__", ()) for cls in type(value).__mro__]
+  names = [name for names in slots for name in ([names] if isinstance(names, str) else names)]
+  in_slots = {name: getattr(value, name) for name in names if name != "__dict__" and hasattr(value, name)}
+  return {**getattr(value, "__dict__", {}), **in_slots}
 
 
 def _reduce(value: Any) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from graftax.convert import named_tuple_class
+from graftax.convert import as_named_tuple, named_tuple_class
 from graftax.graphdef_ir import DType, PartialShape, Tensor, TensorSpec, schema
 from graftax.graphdef_ir.errors import GraftaxError
 from graftax.savedmodel_io.errors import DamagedSavedModelError
@@ -111,8 +111,7 @@ def _extension_type(name: str, state: object) -> PyTree:
   if any(key == "_tf_extension_type_is_packed" and value for key, value in state):
     return OpaqueTypeSpec(name, state, 1)
   fields = {key: value for key, value in state if any(spec_components(leaf) for leaf in flatten_structure(value))}
-  cls = named_tuple_class(name.removesuffix(".Spec").rpartition(".")[2], tuple(key.lstrip("_") for key in fields))
-  return cls(*fields.values())
+  return as_named_tuple(name.removesuffix(".Spec").rpartition(".")[2], fields)
 
 
 def _row_partition_spec(num_rows: object, _num_values: object, _row_length: object, dtype: object) -> TensorSpec:

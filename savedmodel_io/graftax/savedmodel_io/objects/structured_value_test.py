@@ -155,6 +155,9 @@ def test_an_extension_type_is_a_named_tuple_of_its_fields_with_tensors():
   spec = decode_structure(_type_spec(_Class.EXTENSION_TYPE_SPEC, *fields, name="library.Masked.Spec", components=3))
   assert (type(spec).__name__, spec._fields) == ("Masked", ("values", "parts"))
   assert [str(spec) for spec in structure_specs(spec)] == ["float32[3]"] * 3
+  both = (field("_values", vector), field("values", vector), field("_in", vector))
+  spec = decode_structure(_type_spec(_Class.EXTENSION_TYPE_SPEC, *both, name="Masked.Spec", components=3))
+  assert spec._fields == ("values_", "values", "field_in")
   packed = field("_tf_extension_type_is_packed", _Value(bool_value=True))
   assert isinstance(decode_structure(_type_spec(_Class.EXTENSION_TYPE_SPEC, *fields, packed)), OpaqueTypeSpec)
 
