@@ -102,6 +102,24 @@ def test_enable_checkify_for_asserts_turns_asserts_into_checks():
     assert error.get() is None if message is None else message in error.get()
 
 
+def test_checks_in_loops_over_known_lists_run():
+  @tf.function
+  def squares(x):
+    found = tf.TensorArray(tf.int32, 3)
+    for i in tf.range(3):
+      tf.debugging.assert_less(x[i], 0.5, message="too large")
+      found = found.write(i, i * i)
+    return found.stack()
+
+  x = np.zeros(3, np.float32)
+  checked = jax.jit(checkify.checkify(_convert(squares, x, enable_checkify_for_asserts=True)))
+  for last, message in ((0.25, None), (0.75, "too large")):
+    x[2] = last
+    error, result = checked(x)
+    np.testing.assert_array_equal(result, [0, 1, 4])
+    assert error.get() is None if message is None else message in error.get()
+
+
 def test_xlacallmodule_strict_checks_is_read_at_each_call():
   tf_fn = tf.function(jax2tf.convert(jnp.sin, native_serialization_platforms=["tpu"]), autograph=False)
   fn = _convert(tf_fn, X)

@@ -185,6 +185,7 @@ class PlannedLoop:
   def __init__(self, evaluator: "Evaluator", path: str, cond: FunctionRef, body: FunctionRef) -> None:
     self.cond: Plan = evaluator.planner.plan(cond.name)
     self.body: Plan = evaluator.planner.plan(body.name)
+    self.acts = any(map(evaluator.planner.effects.function_acts, (cond.name, body.name)))
     self._in_cond = evaluator.enter(cond.name, path)
     self._in_body = evaluator.enter(body.name, path)
 
@@ -285,8 +286,10 @@ def _counted(loop: PlannedLoop, walked: Sequence[Sequence[Value]], policy: Known
   }
   unroll = len(states) <= CountedLoop.MAX_UNROLLED and _inner_loops_depend_on(moving, loop, states, policy)
   results = {i: final[i] for i in changed}
-  are_known = len(moving) < len(changed) and not policy.assumes_shapes and all(map(_is_known_tree, results.values()))
+  # A loop with effects, such as an assertion about traced values, has to run.
+  can_skip = len(moving) < len(changed) and not policy.assumes_shapes and not loop.acts
   known_final = {i: final[i] for i in moving}
+  are_known = can_skip and all(map(_is_known_tree, results.values()))
   return CountedLoop(len(states), counters, known_final, unroll, results if are_known else None)
 
 

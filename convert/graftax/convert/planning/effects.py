@@ -85,6 +85,18 @@ class EffectAnalysis:
     """Returns the positions of the parameters through which a function that is not in the library may write."""
     return self._trace_parameters(function).written
 
+  def function_acts(self, name: str) -> bool:
+    """Returns whether a library function, or one that it calls, has an effect."""
+    if name not in self._acts:
+      seen = []
+      for called in follow_calls([name], lambda called: self._summary(called)[1]):
+        if self._summary(called)[0]:
+          self._acts[name] = True
+          return True
+        seen.append(called)
+      self._acts.update(dict.fromkeys(seen, False))
+    return self._acts[name]
+
   def _uses_of(self, name: str) -> "_ParameterUses":
     if name not in self._uses:
       # Ends the recursion of a function that calls itself; evaluation raises when it reaches the call.
@@ -94,7 +106,7 @@ class EffectAnalysis:
 
   def _node_acts(self, node: Node) -> bool:
     kind = self._kind(node.op)
-    return any(self._function_acts(name) for name in self._callees(node)) if kind.calls else kind.acts
+    return any(self.function_acts(name) for name in self._callees(node)) if kind.calls else kind.acts
 
   def _kind(self, op: str) -> _OpKind:
     if op not in self._kinds:
@@ -111,18 +123,6 @@ class EffectAnalysis:
 
   def _callees(self, node: Node) -> Iterator[str]:
     return referenced_functions(node, self._library)
-
-  def _function_acts(self, name: str) -> bool:
-    """Returns whether a library function, or one that it calls, has an effect."""
-    if name not in self._acts:
-      seen = []
-      for called in follow_calls([name], lambda called: self._summary(called)[1]):
-        if self._summary(called)[0]:
-          self._acts[name] = True
-          return True
-        seen.append(called)
-      self._acts.update(dict.fromkeys(seen, False))
-    return self._acts[name]
 
   def _summary(self, name: str) -> tuple[bool, frozenset[str]]:
     """Returns `(has_own_effect, callees)` for the nodes that TensorFlow would execute."""

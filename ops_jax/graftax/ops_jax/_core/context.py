@@ -77,7 +77,8 @@ class CountedLoop:
     final: maps the same positions to the values after the last iteration.
     unroll: whether the iterations of an inner loop are known only if the counters are known. In a `scan` they would be
       traced.
-    results: if all loop variables that change are known after the loop, their values, so that it need not run.
+    results: if the loop has no effects and all loop variables that change are known after it, their values, so that it
+      need not run.
     MAX_UNROLLED: a loop that has to be unrolled, for this or another reason, is if it is not longer than this.
   """
 

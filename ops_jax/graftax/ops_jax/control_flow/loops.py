@@ -156,7 +156,7 @@ def _run_symbolic(loop: "_Loop", counted: CountedLoop) -> tuple[Value, ...] | No
 
 def _run_counted(loop: "_Loop", counted: CountedLoop, cond: "_Condition | None" = None) -> tuple[Value, ...]:
   number = counted.num_iterations
-  if counted.results is not None and not loop.body.written:
+  if counted.results is not None:
     loop.log_form("known values: all that it changes is known while tracing")
     return tuple(counted.results.get(i, value) for i, value in enumerate(loop.initial))
   try:
