@@ -36,6 +36,8 @@ def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[in
   dtype = op.types[1].dtype
   unsigned = np.dtype(f"u{dtype.itemsize}")
   words = _words_of(state)
+  if words.dtype != np.uint32:
+    raise context.unsupported(op, f"its state is {op.types[0]}; expected uint32 or uint64.")
   if words.size == 4:
     new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
   elif words.size == 6 and algorithm is not lax.RandomAlgorithm.RNG_THREE_FRY:

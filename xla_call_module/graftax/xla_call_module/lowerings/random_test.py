@@ -115,6 +115,14 @@ def test_state_that_jax_does_not_take_raises(size):
     lift(Module.from_text(_BITS.format(f"{size}xui32", "THREE_FRY")))(np.ones(size, np.uint32))
 
 
+@pytest.mark.parametrize("size", [4, 6])
+@pytest.mark.parametrize("kind, dtype", [("i32", np.int32), ("f32", np.float32), ("ui16", np.uint16)])
+def test_state_of_another_dtype_raises(kind, dtype, size):
+  module = Module.from_text(_BITS.format(f"{size}x{kind}", "PHILOX"))
+  with pytest.raises(LiftError, match=rf"its state is {np.dtype(dtype)}\[{size}\]; expected uint32 or uint64"):
+    lift(module)(np.ones(size, dtype))
+
+
 def test_shape_may_be_the_size_of_an_argument():
   text = """module { func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
     %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
