@@ -16,6 +16,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `linear_calls`: Linear functions with a given transpose.
 - `loop_reversal`: Reverse mode of a loop with a fixed number of checkpoints.
 - `loop_steps`: The body of a loop on flat arrays, and its derivative.
+- `matrices`: Adjoints, products and identities of batches of matrices, and scales for their entries.
 - `monoids`: Associative functions with a neutral element, by name; the least and greatest values of dtypes.
 - `philox`: The counter-based random generator Philox 4x32-10.
 - `promotion`: JAX's options for the promotion of dtypes and ranks, which are for the code of those who set them.
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.hoisted_products import scan_with_products_before
   from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair, add_halves, join_halves
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
+  from graftax.xla_call_module.lax_extras.matrices import identity_like, safe_scale
   from graftax.xla_call_module.lax_extras.monoids import (
     MONOIDS,
     highest,
@@ -75,7 +77,7 @@ if TYPE_CHECKING:
   )
   from graftax.xla_call_module.lax_extras.promotion import default_promotion
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
-  from graftax.xla_call_module.lax_extras.reflectors import packed_qr, pivoted_qr, safe_scale, times_reflectors
+  from graftax.xla_call_module.lax_extras.reflectors import packed_qr, pivoted_qr, times_reflectors
   from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
   from graftax.xla_call_module.lax_extras.shared_branches import traced_once
   from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation, stack_dims
@@ -116,6 +118,7 @@ __all__ = [
   "gather_old",
   "highest",
   "identity",
+  "identity_like",
   "index_vectors_last",
   "is_identity",
   "is_inexact",
@@ -160,7 +163,7 @@ _HOMES = (
     "arrays", "int64_pairs", "promotion", "scan_equations", "symbolic_dims", "shared_branches", "hoisted_products",
     "monoids", "reductions", "windows", "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter",
     "closure_conversion", "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers", "column_blocks",
-    "philox", "reflectors",
+    "philox", "matrices", "reflectors",
 )  # fmt: skip
 
 

@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 from jax import Array, lax
 
+from graftax.xla_call_module.lax_extras.matrices import adjoint, identity_like, min_dim, product, safe_scale
 from graftax.xla_call_module.lax_extras.reductions import mapped
 
-__all__ = ["packed_qr", "pivoted_qr", "safe_scale", "times_reflectors"]
+__all__ = ["packed_qr", "pivoted_qr", "times_reflectors"]
 
 
 def packed_qr(a: Array) -> tuple[Array, Array]:
@@ -31,21 +32,20 @@ def packed_qr(a: Array) -> tuple[Array, Array]:
   return jnp.where(rows <= columns, packed * scale, packed), taus
 
 
-def pivoted_qr(a: Array, rank: int, num_steps: int) -> tuple[Array, Array, Array]:
+def pivoted_qr(a: Array, rank: int) -> tuple[Array, Array, Array]:
   """Returns `(q, r, columns)` of a QR decomposition that takes the column with the largest rest in each step.
 
   `columns` is 0 for empty matrices, as in JAX.
 
   Args:
-    a: `[..., m, n]`, real or complex.
+    a: `[..., m, n]`, real or complex; the sizes may be symbolic.
     rank: the number of columns of `q` and of rows of `r`.
-    num_steps: `min(m, n)`, which may be symbolic.
 
   Returns:
     `q`, `[..., m, rank]`, `r`, `[..., rank, n]`, and int32 `[..., n]`: `q @ r` is `a[..., columns]`.
 
   Example:
-    >>> pivoted_qr(jnp.array([[1.0, 2.0]]), 1, 1)[2]
+    >>> pivoted_qr(jnp.array([[1.0, 2.0]]), 1)[2]
     Array([1, 0], dtype=int32)
   """
 
@@ -61,40 +61,18 @@ def pivoted_qr(a: Array, rank: int, num_steps: int) -> tuple[Array, Array, Array
       a, order = a[:, swap], order[swap]
       v, tau = _reflector(jnp.where(rows >= j, a[:, j], 0), j)
       a = _reflected(a, v, jnp.conj(tau))
-      q = q - tau * _product(q, v[:, None]) * jnp.conj(v)
+      q = q - tau * product(q, v[:, None]) * jnp.conj(v)
       return a, q, order
 
-    a, q, order = lax.fori_loop(0, num_steps, step, (a, jnp.eye(m, dtype=a.dtype), columns.astype(jnp.int32)))
+    a, q, order = lax.fori_loop(0, min_dim(m, n), step, (a, jnp.eye(m, dtype=a.dtype), columns.astype(jnp.int32)))
     return q[:, :rank], jnp.triu(a[:rank]), order
 
   *batch, m, n = a.shape
   if 0 in a.shape:
-    q = jnp.broadcast_to(jnp.eye(m, rank, dtype=a.dtype), (*batch, m, rank))
-    return q, jnp.zeros((*batch, rank, n), a.dtype), jnp.zeros((*batch, n), jnp.int32)
+    return identity_like(a, m, rank), jnp.zeros((*batch, rank, n), a.dtype), jnp.zeros((*batch, n), jnp.int32)
   scale = safe_scale(a).astype(a.dtype)
   q, r, columns = mapped(decompose, a.ndim - 2)(a / scale)
   return q, r * scale, columns
-
-
-def safe_scale(a: Array) -> Array:
-  """Returns what to divide each matrix by so that squares of entries neither overflow nor underflow.
-
-  Args:
-    a: `[..., m, n]`, real or complex, with `m` and `n` above 0.
-
-  Returns:
-    `[..., 1, 1]`, real: the largest absolute entry of matrices whose squares would leave the range, and 1 for all
-    others.
-
-  Example:
-    >>> safe_scale(jnp.array([[3.0], [1e30]]))
-    Array([[1.e+30]], dtype=float32)
-  """
-  limits = jnp.finfo(a.dtype)
-  smallest, largest = limits.tiny**0.5 / limits.eps, limits.max**0.5 * limits.eps
-  size = jnp.max(jnp.abs(a), axis=(-2, -1), keepdims=True)
-  is_far = ((size < smallest) & (size > 0)) | ((size > largest) & jnp.isfinite(size))
-  return jnp.where(is_far, size, 1)
 
 
 def times_reflectors(a: Array, taus: Array, c: Array, *, left: bool = True, transpose: bool = False) -> Array:
@@ -116,8 +94,8 @@ def times_reflectors(a: Array, taus: Array, c: Array, *, left: bool = True, tran
            [-0.8,  0.6]], dtype=float32)
   """
   if not left:
-    found = times_reflectors(a, taus, _adjoint(c), transpose=not transpose)
-    return _adjoint(found)
+    found = times_reflectors(a, taus, adjoint(c), transpose=not transpose)
+    return adjoint(found)
   if 0 in c.shape or 0 in taus.shape:
     return c
 
@@ -163,12 +141,4 @@ def _reflector(x: Array, j: Array) -> tuple[Array, Array]:
 
 def _reflected(a: Array, v: Array, tau: Array) -> Array:
   """Returns `(I - tau v v^H) a`."""
-  return a - tau * v[:, None] * _product(jnp.conj(v)[None], a)
-
-
-def _product(a: Array, b: Array) -> Array:
-  return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
-
-
-def _adjoint(a: Array) -> Array:
-  return jnp.conj(jnp.swapaxes(a, -1, -2))
+  return a - tau * v[:, None] * product(jnp.conj(v)[None], a)

@@ -7,7 +7,6 @@ custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and `Eigh`.
 - `eigh`: Eigenvalues and eigenvectors of Hermitian matrices.
 - `householder`: QR decompositions and products with their orthogonal factor.
 - `lu`: LU decomposition with row pivoting.
-- `matrices`: Small functions of batches of matrices.
 - `refusals`: Errors for what has no expansion.
 - `rules`: The functions by primitive.
 - `solvers`: Cholesky decomposition, triangular and tridiagonal systems.

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint
-from graftax.xla_call_module.lax_extras import safe_scale
+from graftax.xla_call_module.lax_extras.matrices import adjoint, safe_scale
 
 __all__ = ["eigh"]
 

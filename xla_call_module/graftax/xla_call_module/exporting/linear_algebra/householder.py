@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product
-from graftax.xla_call_module.lax_extras import pivoted_qr, safe_scale
+from graftax.xla_call_module.lax_extras.matrices import adjoint, identity_like, min_dim, product, safe_scale
+from graftax.xla_call_module.lax_extras.reflectors import pivoted_qr
 
 __all__ = ["geqrf", "householder_product", "ormqr", "qr"]
 
@@ -24,12 +24,11 @@ def qr(a: Array, *, pivoting: bool, full_matrices: bool, **options: Any) -> tupl
   del options
   *batch, m, n = a.shape
   rank = m if full_matrices else min_dim(m, n)
-  if m == 0 or n == 0:
-    q = identity(a, m, rank)
-    r = jnp.zeros((*batch, rank, n), a.dtype)
-    return (q, r, jnp.zeros((*batch, n), jnp.int32)) if pivoting else (q, r)
   if pivoting:
-    return pivoted_qr(a, rank, min_dim(m, n))
+    return pivoted_qr(a, rank)
+  if m == 0 or n == 0:
+    q = identity_like(a, m, rank)
+    return q, jnp.zeros((*batch, rank, n), a.dtype)
   scale = safe_scale(a).astype(a.dtype)
   reflectors, taus = _reflectors(a / scale)
   r = _upper_triangle(jax.lax.slice_in_dim(reflectors, 0, rank, axis=-2)) * scale
@@ -56,7 +55,7 @@ def geqrf(a: Array) -> tuple[Array, Array]:
 def householder_product(a: Array, taus: Array) -> Array:
   """Returns the first `n` columns of the product of reflectors, `a`: `[..., m, n]`, `taus`: `[..., k]`."""
   if 0 in a.shape or 0 in taus.shape:
-    return identity(a, *a.shape[-2:])
+    return identity_like(a, *a.shape[-2:])
   return jax.ffi.ffi_call(
     "ProductOfElementaryHouseholderReflectors",
     jax.ShapeDtypeStruct(a.shape, a.dtype),

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from graftax.xla_call_module.exporting.linear_algebra.matrices import min_dim, product
+from graftax.xla_call_module.lax_extras.matrices import min_dim, product
 
 __all__ = ["lu", "pivots_to_permutation"]
 

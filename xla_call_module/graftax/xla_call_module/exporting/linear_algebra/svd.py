@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from graftax.xla_call_module.exporting.linear_algebra.householder import qr
-from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, product
+from graftax.xla_call_module.lax_extras.matrices import adjoint, identity_like, product
 
 __all__ = ["svd"]
 
@@ -36,7 +36,7 @@ def svd(
     raise NotImplementedError("subset_by_index not implemented for CPU and GPU")
   if n == 0 or 0 in batch:
     s = jnp.zeros((*batch, n), a.real.dtype)
-    return (s, identity(a, m, m if full_matrices else n), identity(a, n, n)) if compute_uv else (s,)
+    return (s, identity_like(a, m, m if full_matrices else n), identity_like(a, n, n)) if compute_uv else (s,)
   q, r = qr(a, pivoting=False, full_matrices=full_matrices)
   s, *vectors = _decompose_lower(adjoint(r[..., :n, :]), compute_uv)
   if not vectors:
@@ -54,7 +54,7 @@ def _decompose_lower(a: Array, compute_uv: bool) -> tuple[Array, ...]:
   scale = jnp.max(jnp.abs(a), axis=(-2, -1), keepdims=True)
   scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
   columns = a / scale.astype(a.dtype)
-  columns = jnp.concatenate([columns, identity(a, n, n)], axis=-2) if compute_uv else columns
+  columns = jnp.concatenate([columns, identity_like(a, n, n)], axis=-2) if compute_uv else columns
   columns = _orthogonalized(columns, n)
   norms = jnp.sqrt(_squares(columns[..., :n, :]))
   order = jnp.argsort(-norms, axis=-1)

@@ -15,7 +15,7 @@ from graftax.convert.jax2tf.tf_ops.rules._traced import traced, traced_arrays
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
-from graftax.xla_call_module.lax_extras import packed_qr, pivoted_qr, safe_scale, times_reflectors
+from graftax.xla_call_module.lax_extras import identity_like, packed_qr, pivoted_qr, safe_scale, times_reflectors
 
 _MAX_PIVOTS = 64
 
@@ -88,8 +88,8 @@ def _swapped(b: Builder, x: Tensor) -> Tensor:
 def qr(b: Builder, x: Tensor, *, full_matrices: bool, pivoting: bool, outs: Any) -> list[Tensor]:
   """Returns an orthogonal and a triangular matrix; with pivots, also the order of columns."""
   if pivoting:
-    num_steps = min(_known_sizes(x))
-    return traced_arrays(b, lambda x: pivoted_qr(x, outs[0].shape[-1], num_steps), [x])
+    _known_sizes(x)
+    return traced_arrays(b, lambda x: pivoted_qr(x, outs[0].shape[-1]), [x])
   if 0 in x.shape[-2:]:
     return b.op_list("Qr", x, shapes=[out.shape for out in outs], full_matrices=full_matrices)
   # TensorFlow's kernel squares the entries.
@@ -110,7 +110,7 @@ def geqrf(b: Builder, x: Tensor) -> list[Tensor]:
 def householder_product(b: Builder, x: Tensor, taus: Tensor) -> Tensor:
   """Returns columns of the product of reflectors."""
   rows, columns = _known_sizes(x)
-  return traced(b, lambda x, taus: times_reflectors(x, taus, _identity(x, rows, columns)), [x, taus])
+  return traced(b, lambda x, taus: times_reflectors(x, taus, identity_like(x, rows, columns)), [x, taus])
 
 
 @rule("ormqr")
@@ -118,10 +118,6 @@ def ormqr(b: Builder, x: Tensor, taus: Tensor, y: Tensor, *, left: bool, transpo
   """Returns a product with the product of reflectors."""
   _known_sizes(x)
   return traced(b, functools.partial(times_reflectors, left=left, transpose=transpose), [x, taus, y])
-
-
-def _identity(like: jax.Array, rows: int, columns: int) -> jax.Array:
-  return jnp.broadcast_to(jnp.eye(rows, columns, dtype=like.dtype), like.shape)
 
 
 def _known_sizes(x: Tensor) -> tuple[int, int]:
