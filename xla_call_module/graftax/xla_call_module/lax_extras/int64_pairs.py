@@ -77,7 +77,7 @@ class Int64Pair:
   def __jax_array__(self) -> jax.Array:
     # Without this, `jnp.asarray` would convert by `__array__`, and cut the integers to 32 bits.
     if jax.config.jax_enable_x64:
-      return self.low.astype(self.dtype) | self.high.astype(self.dtype) << 32
+      return join_halves(self.low, self.high).astype(self.dtype)
     raise X64Error(
       f"64-bit integers of shape {list(self.shape)} beyond 32 bits cannot become a JAX array, because JAX's 64-bit "
       "types are off. Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable "
@@ -113,7 +113,7 @@ def add_halves(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any, Any]:
   return low, high, overflow.astype(np.uint32)
 
 
-def join_halves(low: Any, high: Any) -> Any:
+def join_halves(low: jax.Array, high: jax.Array) -> jax.Array:
   """Returns unsigned 64-bit integers of their lower and upper halves, while JAX's 64-bit types are on.
 
   Args:

@@ -103,7 +103,7 @@ def philox_of_state(low: _Words, high: _Words, size: int) -> tuple[jax.Array, tu
 
 
 def philox_bits(
-  low: _Words, high: _Words, shape: Sequence[int], dtype: Any
+  low: jax.Array, high: jax.Array, shape: Sequence[int], dtype: np.dtype
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
   """Returns integers of XLA's Philox generator, and its new state; see `philox_of_state`.
 
@@ -116,7 +116,6 @@ def philox_bits(
   Returns:
     The integers, of which shorter ones are the lower bits of words; the halves of the new state.
   """
-  dtype = np.dtype(dtype)
   words, state = philox_of_state(low, high, math.prod(shape) * max(dtype.itemsize // 4, 1))
   if dtype.itemsize == 8:
     halves = words.reshape(-1, 2)

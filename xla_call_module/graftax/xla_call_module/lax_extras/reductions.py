@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,10 @@ from graftax.xla_call_module.lax_extras.arrays import ArrayFunction
 
 __all__ = ["mapped", "reduce_arrays"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
+
+def mapped(function: F, num_axes: int) -> F:
   """Returns the function mapped over the leading `num_axes` axes of its arguments.
 
   Args:

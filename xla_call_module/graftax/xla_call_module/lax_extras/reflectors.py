@@ -64,7 +64,9 @@ def pivoted_qr(a: Array, rank: int) -> tuple[Array, Array, Array]:
       q = q - tau * product(q, v[:, None]) * jnp.conj(v)
       return a, q, order
 
-    a, q, order = lax.fori_loop(0, min_dim(m, n), step, (a, jnp.eye(m, dtype=a.dtype), columns.astype(jnp.int32)))
+    first = a, jnp.eye(m, dtype=a.dtype), columns.astype(jnp.int32)
+    found: tuple[Array, Array, Array] = lax.fori_loop(0, min_dim(m, n), step, first)
+    a, q, order = found
     return q[:, :rank], jnp.triu(a[:rank]), order
 
   *batch, m, n = a.shape
