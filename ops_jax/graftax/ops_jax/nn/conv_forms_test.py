@@ -8,10 +8,20 @@ import pytest
 from graftax.ops_jax._core.registry import lowering
 from graftax.ops_jax.nn.conv import convolve
 from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
-from graftax.ops_jax.nn.conv_gradients import conv2d_backprop_filter_v2, conv2d_backprop_input
+from graftax.ops_jax.nn.conv_gradients import (
+  conv2d_backprop_filter_v2,
+  conv2d_backprop_input,
+  conv3d_backprop_input_v2,
+)
 from graftax.ops_jax.spatial.layouts import layout
 from graftax.ops_jax.spatial.windows import layout_and_window
-from graftax.xla_call_module.lax_extras import CONV_FORMS, CONV_INPUT_GRADIENT_FORMS, ConvShapes
+from graftax.xla_call_module.lax_extras import (
+  CONV_FORMS,
+  CONV_INPUT_GRADIENT_FORMS,
+  CONV_INPUT_GRADIENT_VALUES,
+  ConvShapes,
+  xla_convolutions,
+)
 
 _RNG = np.random.default_rng(0)
 
@@ -92,6 +102,63 @@ def test_a_form_equals_the_convolution_and_so_do_its_derivatives(name):
       ),
       pull(cotangent),
     )
+
+
+# input shape, filter shape, strides, padding -> whether the transpose is computed by blocks, and outside of
+# `xla_convolutions`
+_BLOCKS = {
+  "two_blocks": ((2, 8, 10, 4), (4, 4, 4, 5), (2, 2), "SAME", True, False),
+  "other_blocks": ((2, 12, 11, 3), (6, 4, 3, 5), (3, 1), "VALID", True, False),
+  "one_block_with_rest": ((1, 9, 8, 4), (2, 2, 4, 3), (2, 2), "SAME", True, False),
+  "explicit_padding": ((1, 8, 8, 4), (4, 4, 4, 3), (2, 2), [(3, 0), (0, 4)], True, False),
+  "many_pixels": ((1, 128, 128, 2), (4, 4, 2, 3), (2, 2), "SAME", True, True),
+  "one_pixel": ((3, 2, 2, 4), (4, 4, 4, 5), (2, 2), "SAME", False, False),
+  "parts_of_blocks": ((2, 8, 8, 4), (3, 3, 4, 5), (2, 2), "SAME", False, False),
+  "groups": ((2, 8, 8, 4), (4, 4, 2, 6), (2, 2), "SAME", False, False),
+  "volumes": ((1, 6, 4, 8, 2), (4, 2, 4, 2, 3), (2, 2, 2), "SAME", True, False),
+}
+
+
+@pytest.mark.parametrize("name", _BLOCKS)
+def test_transposes_by_blocks_equal_those_of_the_convolution_and_so_do_their_derivatives(name):
+  x_shape, kernel_shape, strides, padding, chosen, chosen_outside = _BLOCKS[name]
+  attrs = {"strides": (1, *strides, 1)}
+  if isinstance(padding, str):
+    attrs["padding"] = padding
+  else:
+    attrs |= {"padding": "EXPLICIT", "explicit_paddings": [0, 0, *np.ravel(padding).tolist(), 0, 0]}
+  place, window = layout_and_window("test", x_shape, kernel_shape, **attrs)
+  x, kernel = (jnp.asarray(_RNG.normal(size=shape), jnp.float32) for shape in (x_shape, kernel_shape))
+  groups = x_shape[-1] // kernel_shape[-2]
+  expected = jax.linear_transpose(lambda x: canonical_form(x, kernel, window, place, groups), x)
+  dy = jnp.asarray(_RNG.normal(size=canonical_form(x, kernel, window, place, groups).shape), jnp.float32)
+  assert (_chosen(x, kernel, window, groups, CONV_INPUT_GRADIENT_VALUES) is not None) == chosen_outside
+  op = conv2d_backprop_input if len(strides) == 2 else conv3d_backprop_input_v2
+
+  def transposed(kernel, dy):
+    return op(x_shape, kernel, dy, **attrs)
+
+  def canonical(kernel, dy):
+    return jax.linear_transpose(lambda x: canonical_form(x, kernel, window, place, groups), x)(dy)[0]
+
+  with xla_convolutions():
+    assert (_chosen(x, kernel, window, groups, CONV_INPUT_GRADIENT_VALUES) is not None) == chosen
+    text = jax.jit(transposed).lower(kernel, dy).as_text()
+    got = jax.jit(lambda *a: jax.jvp(transposed, a, a))(kernel, dy)
+    _, pull = jax.vjp(transposed, kernel, dy)
+  # Holes between the pixels of `dy` are what the form does without.
+  assert ("lhs_dilate = [2" in text) <= (not chosen)
+  _check_close(got[0], expected(dy)[0])
+  _check_close(got, jax.jvp(canonical, (kernel, dy), (kernel, dy)))
+  _check_close(pull(x), jax.vjp(canonical, kernel, dy)[1](x))
+  _check_close(jax.vmap(transposed)(jnp.stack([kernel, 2 * kernel]), jnp.stack([dy, dy]))[1], 2 * got[0])
+
+
+def test_transposes_by_blocks_keep_infinite_values_in_their_windows():
+  dy, kernel = jnp.ones((1, 4, 4, 2)).at[0, 1, 1, 0].set(jnp.inf), jnp.ones((4, 4, 3, 2))
+  with xla_convolutions():
+    got = jax.jit(lambda dy: conv2d_backprop_input((1, 8, 8, 3), kernel, dy, strides=(1, 2, 2, 1), padding="SAME"))(dy)
+  assert jnp.isinf(got[0, 1:5, 1:5]).all() and jnp.isfinite(got[0, 5:]).all() and jnp.isfinite(got[0, :, 5:]).all()
 
 
 @pytest.mark.parametrize("name", ["patches_with_rest", "few_pixels_with_strides", "groups"])

@@ -15,7 +15,12 @@ from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
 from graftax.ops_jax.spatial.layouts import Layout, layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, SpatialWindow, WindowAttrs, layout_and_window
-from graftax.xla_call_module.lax_extras import CONV_INPUT_GRADIENT_FORMS, divided_axes
+from graftax.xla_call_module.lax_extras import (
+  CONV_INPUT_GRADIENT_FORMS,
+  CONV_INPUT_GRADIENT_VALUES,
+  call_with_tangents,
+  divided_axes,
+)
 
 __all__ = [
   "conv2d_backprop_filter",
@@ -31,6 +36,7 @@ __all__ = [
 ]
 
 _Shape = Sequence[int]
+_Bilinear = Callable[[jax.Array, jax.Array], Array]
 _Form = Callable[[jax.Array, jax.Array, SpatialWindow, Layout], Array]
 
 
@@ -86,14 +92,32 @@ def _dense_input_gradient(
   x = jax.ShapeDtypeStruct(tuple(input_shape), kernel.dtype)
   groups = check_channels(x.shape, kernel.shape, place)
 
-  def of(form: Callable[[jax.Array, jax.Array], Array]) -> Callable[[jax.Array, jax.Array], Array]:
+  def of(form: _Bilinear) -> _Bilinear:
     return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel), input_shape, dy, has_batch=True)
 
   default = of(lambda x, kernel: canonical_form(x, kernel, window, place, groups))
   form = cpu_form(x, kernel, window, place, groups, CONV_INPUT_GRADIENT_FORMS)
-  if form is None or divided_axes(kernel) or divided_axes(out_backprop):
+  form_of_value = cpu_form(x, kernel, window, place, groups, CONV_INPUT_GRADIENT_VALUES)
+  if (form is form_of_value is None) or divided_axes(kernel) or divided_axes(out_backprop):
     return default(kernel, out_backprop)
-  return lax.platform_dependent(kernel, out_backprop, cpu=of(form), default=default)
+  on_cpu = default if form is None else of(form)
+  if form_of_value is not None:
+    on_cpu = _with_derivatives_of(on_cpu, of(form_of_value))
+  return lax.platform_dependent(kernel, out_backprop, cpu=on_cpu, default=default)
+
+
+def _with_derivatives_of(differentiated: _Bilinear, computed: _Bilinear) -> _Bilinear:
+  """Returns `computed` with the derivatives of `differentiated`, the same function in another form."""
+
+  def rule(
+    operands: Sequence[jax.Array], results: Sequence[jax.Array], tangents: Sequence[jax.Array | None]
+  ) -> list[jax.Array | None]:
+    (kernel, dy), (kernel_tangent, dy_tangent) = operands, tangents
+    parts = [] if kernel_tangent is None else [differentiated(kernel_tangent, dy)]
+    parts += [] if dy_tangent is None else [differentiated(kernel, dy_tangent)]
+    return [jnp.asarray(sum(parts[1:], parts[0])) if parts else None]
+
+  return lambda kernel, dy: call_with_tangents(lambda kernel, dy: [computed(kernel, dy)], rule, (kernel, dy))[0]
 
 
 def _integer_input_gradient(

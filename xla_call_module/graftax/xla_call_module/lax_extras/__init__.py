@@ -19,6 +19,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `matrices`: Adjoints, products and identities of batches of matrices, and scales for their entries.
 - `monoids`: Associative functions with a neutral element, by name; the least and greatest values of dtypes.
 - `philox`: The counter-based random generator Philox 4x32-10.
+- `pixel_blocks`: Convolutions with strides as dense convolutions of blocks of pixels.
 - `promotion`: JAX's options for the promotion of dtypes and ranks, which are for the code of those who set them.
 - `reductions`: `lax.reduce` with any function, with derivatives.
 - `reflectors`: Householder reflectors: the decompositions and products of LAPACK's `geqrf`, `geqp3` and `ormqr`.
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     philox_skip,
     philox_uint32,
   )
+  from graftax.xla_call_module.lax_extras.pixel_blocks import CONV_INPUT_GRADIENT_VALUES
   from graftax.xla_call_module.lax_extras.promotion import default_promotion
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
   from graftax.xla_call_module.lax_extras.reflectors import packed_qr, pivoted_qr, times_reflectors
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
 __all__ = [
   "CONV_FORMS",
   "CONV_INPUT_GRADIENT_FORMS",
+  "CONV_INPUT_GRADIENT_VALUES",
   "MAX_UNROLLED_CELLS",
   "MONOIDS",
   "NUM_SLOTS",
@@ -161,9 +164,9 @@ __all__ = [
 # The modules that are fast to import come first.
 _HOMES = (
     "arrays", "int64_pairs", "promotion", "scan_equations", "symbolic_dims", "shared_branches", "hoisted_products",
-    "monoids", "reductions", "windows", "conv_forms", "linear_calls", "depthwise", "convolutions", "gather_scatter",
-    "closure_conversion", "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers", "column_blocks",
-    "philox", "matrices", "reflectors",
+    "monoids", "reductions", "windows", "conv_forms", "pixel_blocks", "linear_calls", "depthwise", "convolutions",
+    "gather_scatter", "closure_conversion", "tangent_rules", "while_loops", "zero_tangents", "contraction_barriers",
+    "column_blocks", "philox", "matrices", "reflectors",
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ __all__ = [
   "ConvForm",
   "ConvShapes",
   "find_conv_form",
+  "is_left_to_xla",
   "uses_conv_forms",
   "xla_convolutions",
 ]
@@ -56,6 +57,16 @@ def xla_convolutions() -> Iterator[None]:
     _uses_forms.reset(token)
 
 
+def is_left_to_xla() -> bool:
+  """Returns whether this is traced inside of `xla_convolutions`.
+
+  Example:
+    >>> is_left_to_xla()
+    False
+  """
+  return not _uses_forms.get()
+
+
 def uses_conv_forms(x: Array, kernel: Array, batch_axis: int = 0) -> bool:
   """Returns whether a convolution may be computed in a form of this module.
 
@@ -71,7 +82,7 @@ def uses_conv_forms(x: Array, kernel: Array, batch_axis: int = 0) -> bool:
     >>> uses_conv_forms(jnp.zeros((1, 8, 8, 3)), jnp.zeros((3, 3, 3, 16)))
     True
   """
-  return _uses_forms.get() and not divided_axes(kernel) and set(divided_axes(x)) <= {batch_axis}
+  return not is_left_to_xla() and not divided_axes(kernel) and set(divided_axes(x)) <= {batch_axis}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -194,8 +205,8 @@ def find_conv_form(shapes: ConvShapes, forms: Iterable[ConvForm]) -> ConvFunctio
 
   Args:
     shapes: the sizes of the convolution, its channels last.
-    forms: the table: `CONV_FORMS` for convolutions, `CONV_INPUT_GRADIENT_FORMS` for derivatives with respect to the
-      input. The first entry that fits counts.
+    forms: the table: `CONV_FORMS` for convolutions, `CONV_INPUT_GRADIENT_FORMS` and `CONV_INPUT_GRADIENT_VALUES` for
+      derivatives with respect to the input. The first entry that fits counts.
 
   Returns:
     A function of the input and the filter, both in the layouts of `ConvShapes`: the same one for equal arguments, as by
