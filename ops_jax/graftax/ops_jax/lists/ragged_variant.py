@@ -111,10 +111,10 @@ def ragged_tensor_to_variant_gradient(
   num_values = int(dense_values_shape[0])
   if np.ndim(row_splits) == 0:
     return values.padded.reshape(tuple(int(size) for size in dense_values_shape))
-  starts = row_splits[:-1] if not encoded_ragged_grad.splits else row_starts(values.lengths[0])
-  row, place = rows_and_places(starts, num_values)
-  inside = place < jnp.asarray(values.lengths[0])[row]
-  return values.padded.at[row, jnp.where(inside, place, values.padded.shape[1])].get(mode="fill", fill_value=0)
+  counts = values.length(0)
+  row, place = rows_and_places(row_starts(counts) if encoded_ragged_grad.splits else row_splits[:-1], num_values)
+  place = jnp.where(place < jnp.asarray(counts)[row], place, values.padded.shape[1])
+  return jnp.asarray(values.padded).at[row, place].get(mode="fill", fill_value=0)
 
 
 def check_ranks(value: Value, output_ragged_rank: int) -> None:
@@ -164,13 +164,13 @@ def joined_rows(value: RaggedValue, budget: Budget) -> tuple[list[PaddedElement]
     LimitExceededError: the result needs too much memory.
   """
   # The number of rows of each variant is one less than its row splits, and of a dense tensor its first size.
-  counts = [known_if_concrete(part.lengths[0]) - 1 for part in value.splits]
-  counts.append(known_if_concrete(value.values.lengths[0]))
+  counts = [known_if_concrete(part.length(0)) - 1 for part in value.splits]
+  counts.append(known_if_concrete(value.values.length(0)))
   splits = [with_any_length(_with_zero(counts[0].cumsum().astype(np.int32)))]
   for level, part in enumerate(value.splits):
     offsets = row_starts(counts[level + 1])
     ends = packed_rows(part.padded[:, 1:] + offsets[:, None], counts[level], budget, "RaggedTensorFromVariant")
-    splits.append(PaddedElement(_with_zero(ends.padded), (ends.lengths[0] + 1,)))
+    splits.append(PaddedElement(_with_zero(ends.padded), (ends.length(0) + 1,)))
   values = packed_rows(value.values.padded, counts[-1], budget, "RaggedTensorFromVariant")
   return splits, PaddedElement(values.padded, (values.lengths[0], *value.values.lengths[1:]))
 

@@ -548,12 +548,7 @@ def _joined_pieces(pieces: PaddedElement, budget: Budget, what: str) -> tuple[Ar
   """
   if not is_concrete(pieces.lengths):
     raise StaticInputError(_traced_sizes(what))
-  sizes = np.array(
-    [
-      np.full(len(pieces.padded), size) if n is None else n
-      for size, n in zip(pieces.sizes, pieces.lengths, strict=True)
-    ]
-  )
+  sizes = np.array([pieces.length(axis) for axis in range(len(pieces.lengths))])
   if len(sizes) == 0 or (sizes[1:] != sizes[1:, :1]).any():
     raise InvalidInputError(f"{what}: elements differ in other sizes than the first; got {sizes.T.tolist()}.")
   others = [slice(None if n is None else int(size[0])) for n, size in zip(pieces.lengths[1:], sizes[1:], strict=True)]

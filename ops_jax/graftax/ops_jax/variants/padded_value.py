@@ -20,26 +20,18 @@ from graftax.ops_jax._core.values import Array, Value, is_known
 __all__ = ["PaddedElement", "RaggedValue", "as_leaf", "is_concrete", "leaf_at", "updated_leaf", "zeros"]
 
 
-@jax.tree_util.register_pytree_node_class
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PaddedElement:
   """An array, padded at the end of its axes. In the buffer of a list it has one more axis in front, as its sizes have.
 
   Attributes:
-    padded: the array; what is beyond its sizes has no meaning.
+    padded: the array; what is beyond its sizes has no meaning. In a structure its shape and dtype.
     lengths: for each axis the int32 number of elements that it has, or None if that is the size of `padded`.
   """
 
-  # Any: an array, or in a structure its shape and dtype.
-  padded: Value
-  lengths: tuple[Value, ...]
-
-  def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-    return (self.padded, self.lengths), None
-
-  @classmethod
-  def tree_unflatten(cls, aux: None, children: tuple[Any, ...]) -> "PaddedElement":
-    return cls(*children)
+  padded: Array
+  lengths: tuple[Array | None, ...]
 
   @property
   def dtype(self) -> np.dtype[Any]:
@@ -53,12 +45,20 @@ class PaddedElement:
     padded = self.padded.shape[self.padded.ndim - rank :]
     return tuple(size if n is None else None for size, n in zip(padded, self.lengths, strict=True))
 
+  def length(self, axis: int) -> Array:
+    """Returns the number of elements along one axis, int32; a vector if there is an axis in front."""
+    length = self.lengths[axis]
+    if length is not None:
+      return length
+    num_front = self.padded.ndim - len(self.lengths)
+    return np.full(self.padded.shape[:num_front], self.padded.shape[num_front + axis], np.int32)
+
   def cut(self) -> Array:
     """Returns the array without padding; its sizes must not be traced."""
     return self.padded[tuple(slice(None if n is None else int(n)) for n in self.lengths)]
 
 
-@jax.tree_util.register_pytree_node_class
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RaggedValue:
   """A ragged tensor in a variant, or a vector of such variants, whose arrays have one more axis in front.
@@ -70,13 +70,6 @@ class RaggedValue:
 
   splits: tuple[PaddedElement, ...]
   values: PaddedElement
-
-  def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-    return (self.splits, self.values), None
-
-  @classmethod
-  def tree_unflatten(cls, aux: None, children: tuple[Any, ...]) -> "RaggedValue":
-    return cls(*children)
 
   @property
   def shape(self) -> tuple[int, ...]:
@@ -105,7 +98,7 @@ def _is_few_integers(shape: tuple[int, ...], dtype: np.dtype) -> bool:
   return np.dtype(dtype).kind in "iub" and are_sizes and math.prod(shape) <= KNOWN_SIZE_LIMIT
 
 
-def leaf_at(leaf: Array, index: Value) -> Array:
+def leaf_at(leaf: Array, index: Array | int) -> Array:
   """Returns the entry of an array at an index of its first axis, or the nearest one; known if both are."""
   if isinstance(leaf, np.ndarray) and is_concrete(index) and len(leaf):
     return np.asarray(leaf[min(max(int(index), 0), len(leaf) - 1)], leaf.dtype)
@@ -113,7 +106,7 @@ def leaf_at(leaf: Array, index: Value) -> Array:
   return jax.lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False)
 
 
-def updated_leaf(leaf: Array, new: Array, index: Value) -> Array:
+def updated_leaf(leaf: Array, new: Array, index: Array | int) -> Array:
   """Returns an array with `new` at an index of its first axis; a NumPy array if nothing is traced."""
   if isinstance(leaf, np.ndarray) and isinstance(new, (np.ndarray, np.generic)) and is_concrete(index):
     copy = leaf.copy()

@@ -19,8 +19,9 @@ def with_any_length(array: Array, length: Array | np.integer | None = None) -> P
   array = _known_indices(array)
   if not array.ndim:
     return PaddedElement(array, ())
-  size = np.asarray(array.shape[0], np.int32) if length is None else length
-  return PaddedElement(array, (size, *[None] * (array.ndim - 1)))
+  size = array.shape[0] if length is None else length
+  first = size if isinstance(size, jax.Array) else np.asarray(size, np.int32)
+  return PaddedElement(array, (first, *[None] * (array.ndim - 1)))
 
 
 def _known_indices(array: Array) -> Array:

@@ -238,17 +238,18 @@ def joined_elements(first: Structure, second: Structure) -> Structure:
     InvalidInputError: arrays differ in rank or dtype, or one value is an array and the other is not.
   """
   arrays = [array_structure(value) for value in (first, second)]
-  sizes = [kind_of(array)[1] for array in arrays if not is_variant(array)]
-  is_padded = any(isinstance(array, PaddedElement) for array in arrays)
-  if len(sizes) < 2 or (sizes[0] == sizes[1] and not is_padded):
+  if any(map(is_variant, arrays)):
     return joined(first, second)
   a, b = map(_as_padded, arrays)
+  if a.sizes == b.sizes and not any(isinstance(array, PaddedElement) for array in arrays):
+    return joined(first, second)
   known = all(isinstance(size, int) for size in (*a.padded.shape, *b.padded.shape))
   if a.dtype != b.dtype or len(a.lengths) != len(b.lengths) or not known:
     raise InvalidInputError(f"{_describe(first)} and {_describe(second)} in one place; JAX needs one rank and dtype.")
-  size = jax.ShapeDtypeStruct((), np.int32)
-  lengths = [None if m == n and m is not None else size for m, n in zip(*sizes, strict=True)]
-  return PaddedElement(jax.ShapeDtypeStruct(tuple(map(max, a.padded.shape, b.padded.shape)), a.dtype), tuple(lengths))
+  padded: Structure = jax.ShapeDtypeStruct(tuple(map(max, a.padded.shape, b.padded.shape)), a.dtype)
+  length: Structure = jax.ShapeDtypeStruct((), np.int32)
+  are_same = [m == n and m is not None for m, n in zip(a.sizes, b.sizes, strict=True)]
+  return PaddedElement(padded, tuple(None if is_same else length for is_same in are_same))
 
 
 def _as_padded(value: Structure) -> PaddedElement:
@@ -284,16 +285,12 @@ def conformed(value: Value, structure: Structure) -> Value:
 
 def _padded_like(value: Value, structure: PaddedElement) -> PaddedElement:
   """Returns an array, or several along an axis in front, padded to the sizes of `structure`."""
-  element = _as_padded(value.array if isinstance(value, Constant) else value)
   rank = len(structure.lengths)
+  array = value.array if isinstance(value, Constant) else value
+  element = array if isinstance(array, PaddedElement) else PaddedElement(array, (None,) * rank)
+  lengths = [None if needed is None else element.length(axis) for axis, needed in enumerate(structure.lengths)]
   num_front = element.padded.ndim - rank
-  front, sizes = element.padded.shape[:num_front], element.padded.shape[num_front:]
-  wanted = structure.padded.shape[structure.padded.ndim - rank :]
-  own = element.lengths if isinstance(value, PaddedElement) else (None,) * rank
-  lengths = [
-    None if needed is None else np.full(front, size, np.int32) if length is None else length
-    for needed, length, size in zip(structure.lengths, own, sizes, strict=True)
-  ]
+  sizes, wanted = element.padded.shape[num_front:], structure.padded.shape[structure.padded.ndim - rank :]
   missing = [(0, 0)] * num_front + [(0, most - size) for most, size in zip(wanted, sizes, strict=True)]
   padded = jnp.pad(element.padded, missing) if any(map(max, missing)) else element.padded
   return PaddedElement(padded, tuple(lengths))
