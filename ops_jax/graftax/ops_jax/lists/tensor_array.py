@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.graphdef_ir import PartialShape
+from graftax.graphdef_ir import PartialShape, UnsupportedError
 from graftax.ops_jax._core.context import Context, ResourceHandle
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
@@ -28,6 +28,7 @@ from graftax.ops_jax.lists.tensor_list import (
   tensor_list_set_item,
   tensor_list_split,
 )
+from graftax.ops_jax.variants.padded_value import PaddedElement
 from graftax.ops_jax.variants.structures import array_structure
 from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
 from graftax.ops_jax.variants.tensor_list_value import Size, TensorList, larger
@@ -64,7 +65,7 @@ class _Written:
   """The elements written to a TensorArray so far while tracing; its gradients have their structure."""
 
   capacity: Size = 0
-  element: jax.ShapeDtypeStruct | None = None
+  element: jax.ShapeDtypeStruct | PaddedElement | None = None
 
   def note(self, flow: TensorList) -> TensorList:
     self.capacity = larger(self.capacity, flow.capacity)
@@ -89,7 +90,7 @@ def tensor_array_v3(
     dynamic_size: whether writing beyond the end makes it longer.
 
   Differs from TF: an element that was never written reads as zeros, elements can be read more than once whatever
-  `clear_after_read` says, and all have one shape.
+  `clear_after_read` says, and all have one rank. If they differ in shape, the array of their gradients raises.
   """
   flow = new_list(size, element_shape.dims, np.dtype(dtype))
   handle = TensorArrayHandle(f"{ctx.function_name}/{ctx.node_name}", dynamic_size=dynamic_size)
@@ -193,6 +194,7 @@ def tensor_array_split_v3(
   """
   pieces = tensor_list_split(ctx, value, _ANY_SHAPE, lengths)
   if handle.is_gradient:
+    _element_of_one_shape(ctx, handle)
     return FlowGradient(pieces.buffer) + flow_in
   return handle.written.note(dataclasses.replace(pieces, element_shape=_flow(ctx, flow_in).element_shape))
 
@@ -221,17 +223,32 @@ def _gradient(
   ctx: Context, handle: TensorArrayHandle, flow: Value, element: tuple[int, ...] | None = None, dtype: Any = None
 ) -> FlowGradient:
   """Returns the gradients from the flow of an array of gradients; zeros if the flow carries none."""
-  written = handle.written
+  written = _element_of_one_shape(ctx, handle)
   if isinstance(flow, FlowGradient):
-    return flow.with_capacity(written.capacity)
+    return flow.with_capacity(handle.written.capacity)
   if element is None:
-    if written.element is None:
+    if written is None:
       raise InvalidInputError(
         f"{_what(ctx, 'TensorArray')}: its gradients are read, but nothing was written to it, and its element shape is "
         f"not known. Set element_shape where it is made."
       )
-    element, dtype = written.element.shape, written.element.dtype
-  return FlowGradient.of(None, written.capacity, element, dtype)
+    element, dtype = written.shape, written.dtype
+  return FlowGradient.of(None, handle.written.capacity, element, dtype)
+
+
+def _element_of_one_shape(ctx: Context, handle: TensorArrayHandle) -> jax.ShapeDtypeStruct | None:
+  """Returns the structure of the elements written to a TensorArray, or None if it is not known.
+
+  Raises:
+    UnsupportedError: they differ in shape, and the buffer of their gradients has no place for their sizes.
+  """
+  element = handle.written.element
+  if isinstance(element, PaddedElement):
+    raise UnsupportedError(
+      f"{_what(ctx, 'TensorArray')}: the graph computes gradients of elements that differ in shape; expected elements "
+      f"of one shape. Convert the forward function, and use jax.grad."
+    )
+  return element
 
 
 def _flow(ctx: Context, flow: Value) -> TensorList:
