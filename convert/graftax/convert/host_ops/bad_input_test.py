@@ -60,7 +60,7 @@ _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
       r"its model of 40 bytes cannot be read",
     ),
     (
-      lambda: tensor_list_gather(_LIST, np.array([1, -1]), _SCALAR_SHAPE, element_dtype=DType.STRING),
+      lambda: tensor_list_gather(_CTX, _LIST, np.array([1, -1]), _SCALAR_SHAPE, element_dtype=DType.STRING),
       "TensorListGather: index -1 is out of range for 2 items",
     ),
     (
@@ -72,7 +72,7 @@ _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
       "TensorListSetItem: index 2 is out of range for 2 items",
     ),
     (
-      lambda: tensor_list_stack(_LIST, _SCALAR_SHAPE, element_dtype=DType.STRING, num_elements=3),
+      lambda: tensor_list_stack(_CTX, _LIST, _SCALAR_SHAPE, element_dtype=DType.STRING, num_elements=3),
       "the list has 2 items; expected 3",
     ),
   ],
