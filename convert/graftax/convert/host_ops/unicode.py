@@ -21,6 +21,9 @@ __all__ = [
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 _CONTROL_CHARACTERS = range(0x20)
+# Text is decoded in parts, as each malformed sequence copies what is left of its part.
+_WINDOW_BYTES = 1024
+_LONGEST_SEQUENCE_BYTES = 4
 # TensorFlow's names of encodings (ICU's) -> Python's. Other names are refused, because their tables could differ.
 _CODECS = {
   "UTF-8": "utf-8",
@@ -176,7 +179,7 @@ def code_points(item: bytes, codec: str = "utf-8") -> Iterator[tuple[int | None,
   """Yields `(code point, position)`; None in place of the code point for a malformed sequence."""
   position = 0
   while position < len(item):
-    rest = item[position:]
+    rest = item[position : position + _WINDOW_BYTES]
     try:
       text, problem = rest.decode(codec), None
     except UnicodeDecodeError as e:
@@ -184,6 +187,7 @@ def code_points(item: bytes, codec: str = "utf-8") -> Iterator[tuple[int | None,
     for character in text:
       yield ord(character), position
       position += len(character.encode(codec))
-    if problem is not None:
+    # A sequence that the end of the window cuts is read again, in the next one.
+    if problem is not None and (len(rest) < _WINDOW_BYTES or problem.start < len(rest) - _LONGEST_SEQUENCE_BYTES):
       yield None, position
       position += problem.end - problem.start

@@ -4,6 +4,8 @@ import pytest
 import tensorflow as tf
 
 from graftax.convert.host_ops.strings_test import SOME, check
+from graftax.convert.host_ops.unicode import code_points
+from graftax.testing.resource_limits import within_limits
 
 _RAW = tf.raw_ops
 
@@ -27,3 +29,15 @@ def test_code_points_are_encoded(errors):
   check(
     lambda v, s: _RAW.UnicodeEncode(input_values=v, input_splits=s, output_encoding="UTF-8", errors=errors), *points
   )
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16-BE", "UTF-32-BE"])
+def test_long_text_is_decoded_in_parts(encoding):
+  parts = ["\U0001f600".encode(encoding), b"\xf0\x9f\x98", b"\xd8\x00\xe2", "\u20ac".encode(encoding), b"\xff\xff"]
+  texts = [b"\x00a" * (length // 2) + b"b" * (length % 2) + b"".join(parts) * 200 for length in range(1010, 1030)]
+  check(lambda x: _RAW.UnicodeDecodeWithOffsets(input=x, input_encoding=encoding), tf.constant(texts))
+
+
+def test_malformed_text_takes_time_in_proportion_to_its_length():
+  with within_limits(seconds=10):
+    assert sum(point is None for point, _ in code_points(b"\xff" * (1 << 20))) == 1 << 20
