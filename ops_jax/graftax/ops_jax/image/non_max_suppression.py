@@ -281,8 +281,9 @@ def combined_non_max_suppression(
     return boxes[indices], jnp.where(jnp.arange(per_class) < count, chosen, -jnp.inf)
 
   def of_image(boxes: Array, scores: Array) -> tuple[Array, Array, Array, Array]:
-    by_class = jnp.broadcast_to(boxes, (num_boxes, num_classes, 4)).swapaxes(0, 1)
-    chosen_boxes, chosen_scores = jax.vmap(of_class)(by_class, scores.T)
+    # Classes that share the boxes read one copy of them in each step.
+    by_class, axis = (boxes[:, 0], None) if boxes.shape[1] == 1 else (boxes, 1)
+    chosen_boxes, chosen_scores = jax.vmap(of_class, (axis, 1))(by_class, scores)
     classes = jnp.repeat(jnp.arange(num_classes, dtype=jnp.float32), per_class)
     order = jnp.argsort(-chosen_scores.reshape(-1), stable=True)[:size]
     top_scores = chosen_scores.reshape(-1)[order]
