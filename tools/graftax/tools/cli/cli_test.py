@@ -20,7 +20,7 @@ from graftax.ops_jax import lowering, register
 from graftax.tools import __version__
 from graftax.tools.cli import app
 from graftax.tools.examples.digits import load_digits, model_path
-from graftax.tools.facts.huge_pages import huge_pages_advice
+from graftax.tools.facts.doctor import diagnose
 
 _MODEL = str(model_path())
 _TEXT_MODEL = Path(__file__).parents[4] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21/module"
@@ -159,7 +159,7 @@ def test_doctor_lists_devices_and_versions():
   diagnosis = json.loads(_run("doctor", "--json").output)
   assert diagnosis["devices"][0].startswith("cpu:0")
   assert diagnosis["versions"]["jax"] == jax.__version__
-  assert diagnosis["faster"] == huge_pages_advice()
+  assert diagnosis["faster"] == list(diagnose().faster)
 
 
 @pytest.mark.skipif(not [*distributions(name="graftax-convert")], reason="the extras are in the metadata of wheels")

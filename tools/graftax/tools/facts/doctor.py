@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib import metadata
 
+from graftax.tools.facts.halt_polling import halt_polling_advice
 from graftax.tools.facts.huge_pages import huge_pages_advice
 
 __all__ = ["OUR_EXTRAS", "Diagnosis", "LibraryReport", "diagnose"]
@@ -53,14 +54,14 @@ class Diagnosis:
     versions: the installed versions of graftax's wheels and of what they require; None if one is not installed.
     devices: JAX's devices, or why it has none.
     libraries: the optional ones.
-    faster: the environment variable that makes programs on a CPU faster here; "" if there is none.
+    faster: the environment variables and commands that make programs on a CPU faster here.
   """
 
   python: str
   versions: dict[str, str | None]
   devices: tuple[str, ...]
   libraries: tuple[LibraryReport, ...]
-  faster: str = ""
+  faster: tuple[str, ...] = ()
 
 
 def diagnose() -> Diagnosis:
@@ -71,7 +72,7 @@ def diagnose() -> Diagnosis:
     versions={name: _version(name) for name in names},
     devices=tuple(_devices()),
     libraries=tuple(_libraries()),
-    faster=huge_pages_advice(),
+    faster=tuple(filter(None, (huge_pages_advice(), halt_polling_advice()))),
   )
 
 

@@ -84,7 +84,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     table.add_row(name, Text("not installed", "dim") if version is None else version)
   table.add_row("devices", "\n".join(diagnosis.devices))
   if diagnosis.faster:
-    table.add_row("faster on a CPU with", diagnosis.faster)
+    table.add_row("faster on a CPU with", "\n".join(diagnosis.faster))
   console.print(table)
   console.print(Text("Optional libraries", "bold"))
   libraries = _table("library", "installed", "installed by")
