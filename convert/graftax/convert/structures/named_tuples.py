@@ -65,7 +65,10 @@ def as_named_tuple(name: str, attributes: Mapping[str, PyTree]) -> PyTree:
 
 def attribute_value(value: object, field: str, default: PyTree) -> PyTree:
   """Returns the attribute for a field of `as_named_tuple`. What an object stores precedes its properties."""
-  candidates = (field, f"_{field}", f"_{field.rstrip('_')}", field.removeprefix(_PREFIX))
+  candidates = [field, f"_{field}", f"_{field.rstrip('_')}"]
+  if field.startswith(f"{_PREFIX}_"):
+    attribute = field.removeprefix(_PREFIX)
+    candidates += [attribute, attribute.rstrip("_")]
   stored = stored_attributes(value)
   for name in candidates:
     if name in stored:
