@@ -111,6 +111,8 @@ _BLOCKS = {
   "other_blocks": ((2, 12, 11, 3), (6, 4, 3, 5), (3, 1), "VALID", True, False),
   "one_block_with_rest": ((1, 9, 8, 4), (2, 2, 4, 3), (2, 2), "SAME", True, False),
   "explicit_padding": ((1, 8, 8, 4), (4, 4, 4, 3), (2, 2), [(3, 0), (0, 4)], True, False),
+  "padding_larger_than_the_window": ((1, 4, 4, 2), (2, 2, 2, 3), (2, 2), [(5, 3), (3, 6)], True, False),
+  "rows_that_no_window_reads": ((1, 11, 9, 2), (4, 4, 2, 3), (4, 2), "VALID", True, False),
   "many_pixels": ((1, 128, 128, 2), (4, 4, 2, 3), (2, 2), "SAME", True, True),
   "one_pixel": ((3, 2, 2, 4), (4, 4, 4, 5), (2, 2), "SAME", False, False),
   "parts_of_blocks": ((2, 8, 8, 4), (3, 3, 4, 5), (2, 2), "SAME", False, False),
@@ -151,6 +153,16 @@ def test_transposes_by_blocks_equal_those_of_the_convolution_and_so_do_their_der
   _check_close(got[0], expected(dy)[0])
   _check_close(got, jax.jvp(canonical, (kernel, dy), (kernel, dy)))
   _check_close(pull(x), jax.vjp(canonical, kernel, dy)[1](x))
+
+  def slope(function):
+    return jax.grad(lambda kernel: jax.grad(lambda dy: jnp.sin(function(kernel, dy)).sum())(dy).sum())
+
+  with xla_convolutions():
+    _check_close(jax.jit(slope(transposed))(kernel), slope(canonical)(kernel))
+    _check_close(
+      jax.linear_transpose(lambda dy: transposed(kernel, dy), dy)(x),
+      jax.linear_transpose(lambda dy: canonical(kernel, dy), dy)(x),
+    )
   _check_close(jax.vmap(transposed)(jnp.stack([kernel, 2 * kernel]), jnp.stack([dy, dy]))[1], 2 * got[0])
 
 

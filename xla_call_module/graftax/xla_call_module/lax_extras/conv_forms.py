@@ -31,6 +31,7 @@ __all__ = [
   "ConvShapes",
   "find_conv_form",
   "is_left_to_xla",
+  "split_into_blocks",
   "uses_conv_forms",
   "xla_convolutions",
 ]
@@ -43,7 +44,8 @@ def xla_convolutions() -> Iterator[None]:
   """Leaves convolutions that are traced inside to XLA, on CPUs too.
 
   They are as fast as the forms, or faster, in a program that is compiled for oneDNN, and what follows them can be
-  computed with them. Convolutions that are computed as derivatives of others keep their forms.
+  computed with them. Convolutions that are computed as derivatives of others keep their forms, and those of
+  `CONV_INPUT_GRADIENT_VALUES` are used for fewer pixels, too, as they are dense convolutions of XLA.
 
   Example:
     >>> with xla_convolutions():
@@ -232,13 +234,25 @@ def _patches(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   steps = [s if k == 1 else 1 for s, k in zip(shapes.strides, shapes.size, strict=True)]
   if [*x.shape[1:-1]] != limits or max(steps, default=1) > 1:
     x = lax.slice(x, (0,) * x.ndim, (batch, *limits, channels), (1, *steps, 1))
-  if max(shapes.size, default=1) > 1:
-    space = len(out)
-    # One axis after the other, as JAX does not reshape several axes beside a sharded batch.
-    for i, pair in enumerate(zip(out, shapes.size, strict=True)):
-      x = x.reshape(*x.shape[: 2 * i + 1], *pair, *x.shape[2 * i + 2 :])
-    x = x.transpose(0, *range(1, 2 * space, 2), *range(2, 2 * space + 1, 2), 2 * space + 1)
-  return _dot(x, kernel, shapes)
+  return _dot(split_into_blocks(x, out, shapes.size) if max(shapes.size, default=1) > 1 else x, kernel, shapes)
+
+
+def split_into_blocks(x: Array, counts: Sequence[int], size: Sequence[int]) -> Array:
+  """Returns the blocks of pixels that an image consists of.
+
+  Args:
+    x: `[batch, *space, channels]`.
+    counts: the number of blocks per spatial dimension.
+    size: the number of pixels of a block, likewise; `counts[i] * size[i]` is `space[i]`.
+
+  Returns:
+    `[batch, *counts, *size, channels]`.
+  """
+  num_axes = len(size)
+  # One axis after the other, as JAX does not reshape several axes beside a sharded batch.
+  for i, pair in enumerate(zip(counts, size, strict=True)):
+    x = x.reshape(*x.shape[: 2 * i + 1], *pair, *x.shape[2 * i + 2 :])
+  return x.transpose(0, *range(1, 2 * num_axes, 2), *range(2, 2 * num_axes + 1, 2), 2 * num_axes + 1)
 
 
 def _dot(cells: Array, kernel: Array, shapes: ConvShapes) -> Array:

@@ -1,22 +1,23 @@
 """Convolutions with strides as dense convolutions of blocks of pixels, which Shi et al. (2016) transpose to sub-pixels.
 
-The pixels of a block become channels, so the transpose of such a convolution is a dense one without holes between its
-pixels, whose channels are the pixels of blocks of the result. The measurements are in
+The pixels of a block become channels, so the transpose of such a convolution is a dense one, without zeros between its
+pixels, and its channels are the pixels of blocks of the result. The measurements are in
 docs/measurements-2026-11-29.md, "Transposed convolutions".
 """
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from graftax.xla_call_module.lax_extras.conv_forms import ConvForm, ConvShapes, is_left_to_xla
+from graftax.xla_call_module.lax_extras.conv_forms import ConvForm, ConvShapes, is_left_to_xla, split_into_blocks
 
 __all__ = ["CONV_INPUT_GRADIENT_VALUES"]
 
 
 def _are_blocks(shapes: ConvShapes) -> bool:
-  """Returns whether the transpose by blocks is faster than other forms.
+  """Returns whether the transpose by blocks is faster than other forms: for fewer pixels where XLA uses oneDNN.
 
   Windows that are not whole blocks would need zeros in the filter, which make NaN of infinite pixels.
   """
@@ -31,21 +32,17 @@ def _are_blocks(shapes: ConvShapes) -> bool:
 
 def _by_blocks(x: Array, kernel: Array, shapes: ConvShapes) -> Array:
   """Computes a convolution over blocks as large as the strides, which windows consist of."""
-  num_axes, strides = len(shapes.size), shapes.strides
-  blocks = [k // s for k, s in zip(shapes.size, strides, strict=True)]
+  strides, num_axes = shapes.strides, len(shapes.strides)
+  counts = [k // s for k, s in zip(shapes.size, strides, strict=True)]
   # Rows of blocks that windows reach; what is behind the last of them is cut off.
-  rows = [n + count - 1 for n, count in zip(shapes.out_space, blocks, strict=True)]
+  rows = [n + count - 1 for n, count in zip(shapes.out_space, counts, strict=True)]
   steps = zip(shapes.padding, rows, strides, x.shape[1:-1], strict=True)
   padding = [(low, row * s - low - n, 0) for (low, _), row, s, n in steps]
   x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *padding, (0, 0, 0)])
-  in_order = (*range(0, 2 * num_axes, 2), *range(1, 2 * num_axes, 2))
-  # Axes are split one after the other, as JAX does not reshape several axes beside a sharded batch.
-  for axis, pair in enumerate(zip(rows, strides, strict=True)):
-    x = x.reshape(*x.shape[: 2 * axis + 1], *pair, *x.shape[2 * axis + 2 :])
-  x = x.transpose(0, *(axis + 1 for axis in in_order), x.ndim - 1).reshape(x.shape[0], *rows, -1)
-  pairs = [size for pair in zip(blocks, strides, strict=True) for size in pair]
-  kernel = kernel.reshape(*pairs, *kernel.shape[-2:]).transpose(*in_order, 2 * num_axes, 2 * num_axes + 1)
-  kernel = kernel.reshape(*blocks, -1, kernel.shape[-1])
+  x = split_into_blocks(x, rows, strides).reshape(x.shape[0], *rows, -1)
+  # Input channels take the place of a batch.
+  kernel = split_into_blocks(jnp.moveaxis(kernel, -2, 0), counts, strides)
+  kernel = jnp.moveaxis(kernel, 0, -2).reshape(*counts, -1, kernel.shape[-1])
   space = "".join(map(str, range(num_axes)))
   return lax.conv_general_dilated(
     x, kernel, (1,) * num_axes, "VALID", dimension_numbers=(f"N{space}C", f"{space}IO", f"N{space}C")
