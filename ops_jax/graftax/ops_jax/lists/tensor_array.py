@@ -188,7 +188,7 @@ def tensor_array_concat_v3(ctx: Context, handle: TensorArrayHandle, flow_in: Ten
 def tensor_array_split_v3(
   ctx: Context, handle: TensorArrayHandle, value: Array, lengths: Static[np.ndarray], flow_in: TensorList
 ) -> Value:
-  """Returns the flow with consecutive pieces of `[n, ...]`, all of one length, as elements.
+  """Returns the flow with consecutive pieces of `[n, ...]` as elements.
 
   Source op: `tf.raw_ops.TensorArraySplitV3`.
   """
