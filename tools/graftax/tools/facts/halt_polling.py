@@ -11,7 +11,7 @@ _ENOUGH = 200_000
 
 
 def halt_polling_advice(driver: Path = _DRIVER, nanoseconds: Path = _NANOSECONDS) -> str:
-  """Returns the command that makes idle cores wait for work; "" if they do already, or this is no such machine.
+  """Returns the command that makes idle cores wait for work; "" if they wait already or have another driver.
 
   Args:
     driver: the file in which Linux says what idle cores do.
@@ -22,4 +22,4 @@ def halt_polling_advice(driver: Path = _DRIVER, nanoseconds: Path = _NANOSECONDS
     polled = int(nanoseconds.read_text(encoding="utf-8"))
   except (OSError, ValueError):
     return ""
-  return f"echo {_ENOUGH} > {_NANOSECONDS} (as root)" if waits and polled == 0 else ""
+  return f"echo {_ENOUGH} | sudo tee {_NANOSECONDS}" if waits and polled == 0 else ""
