@@ -9,8 +9,9 @@ import tensorflow as tf
 from graftax.convert.host_ops.strings import add
 from graftax.convert.host_split.host_function import host_obstacles, plan_host_function
 from graftax.convert.live.function import program_from_concrete_function
-from graftax.graphdef_ir import GraftaxError
+from graftax.graphdef_ir import GraftaxError, LimitExceededError, Limits
 from graftax.ops_jax import InvalidInputError
+from graftax.testing.resource_limits import within_limits
 from graftax.testing.texts import random_texts
 
 _RAW = tf.raw_ops
@@ -154,3 +155,23 @@ def test_n_grams(widths, padding, left, right, short):
     )
 
   check(n_grams, tf.constant(list("abcdefg")), tf.constant([0, 3, 3, 4, 7], tf.int64))
+
+
+@pytest.mark.parametrize(
+  ("function", "op"),
+  [
+    (lambda repeated, x: tf.strings.split(repeated, " ").values, "StringSplitV2"),
+    (lambda repeated, x: tf.strings.length(repeated), "StringLength"),
+    (lambda repeated, x: tf.strings.to_hash_bucket_fast(tf.reshape(repeated, [2, -1]), 3), "Reshape"),
+    (lambda repeated, x: tf.strings.to_hash_bucket_strong(repeated, 3, [1, 2]), "StringToHashBucketStrong"),
+    (lambda repeated, x: tf.strings.unicode_decode(repeated, "UTF-8").values, "UnicodeDecode"),
+    (lambda repeated, x: tf.strings.substr(x, tf.zeros([1 << 20], tf.int32), tf.ones([1 << 20], tf.int32)), "Substr"),
+  ],
+)
+def test_a_constant_that_repeats_one_string_counts_in_full_where_it_is_used(function, op):
+  concrete = tf.function(
+    lambda x: (function(tf.constant("a b c", shape=[1 << 20]), x), tf.strings.lower(x)), autograph=False
+  ).get_concrete_function(tf.TensorSpec([None], tf.string))
+  run = plan_host_function(program_from_concrete_function(concrete), Limits(text_bytes=1 << 20))
+  with within_limits(memory_mib=100), pytest.raises(LimitExceededError, match=f"{op}.*the limit text_bytes"):
+    run([np.array([b"A"], object)])

@@ -96,13 +96,25 @@ class _HostPolicy:
 
   def run_step(self, frame: Frame, inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`."""
-    outputs = [_as_numpy(value) for value in frame.step.kernel.run(frame, inputs)]
     where = frame.step.kernel.where
+    for value in inputs:
+      # A constant that repeats one string takes no memory until an op computes with it.
+      if isinstance(value, np.ndarray) and value.dtype == object and 0 in value.strides:
+        frame.budget.check_text(_repeated_bytes(value), where)
+    outputs = [_as_numpy(value) for value in frame.step.kernel.run(frame, inputs)]
     check_results(outputs, frame.budget, where)
     num_bytes = argument_bytes([value for value in outputs if isinstance(value, np.ndarray) and value.dtype == object])
     if num_bytes > _SMALL_BYTES:
       frame.budget.spend_text_bytes(num_bytes, where)
     return outputs
+
+
+def _repeated_bytes(array: np.ndarray) -> int:
+  """Returns the size of strings of which broadcasting repeats some, as if all were stored."""
+  if not array.size:
+    return 0
+  once = as_strings(array[tuple(0 if stride == 0 else slice(None) for stride in array.strides)])
+  return array.size // once.size * argument_bytes([once.copy()])
 
 
 def _as_numpy(value: Value) -> Value:
