@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import ITEM_BYTES, num_bytes, string_array
+from graftax.convert.host_ops.values import ITEM_BYTES, check_splits, num_bytes, string_array
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import NO_BUDGET, InvalidInputError
 
@@ -54,8 +54,7 @@ def _check_grams(
   budget: Budget,
 ) -> None:
   """Raises if row splits do not divide the data, a width is not positive, or the n-grams are too large."""
-  if splits.size == 0 or splits[0] != 0 or np.any(splits[1:] < splits[:-1]) or splits[-1] != data.size:
-    raise InvalidInputError(f"StringNGrams: data_splits do not divide {data.size} strings.")
+  check_splits(splits, data.size, "StringNGrams")
   if any(width < 1 for width in widths):
     raise InvalidInputError(f"StringNGrams: ngram_widths are {widths!r}; expected numbers of at least 1.")
   num_rows = splits.size - 1

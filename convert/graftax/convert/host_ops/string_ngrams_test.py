@@ -60,7 +60,7 @@ def test_only_the_innermost_splits_change(width, grams, splits):
   [
     (_TEXT, [], {"width": 0}, "width=0"),
     (_MATRIX, _splits([0, 1, 2]), {"width": 2}, r"shape \(2, 3\), 1 row splits"),
-    (_TEXT, _splits([0, 3]), {"width": 2}, "do not divide 5 strings"),
+    (_TEXT, _splits([0, 3]), {"width": 2}, "do not divide 5 values"),
     (_MATRIX, [], {"width": 2, "axis": 1}, "axis=1"),
   ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.values import check_splits
 
 __all__ = ["round_robin_generate_masks", "round_robin_trim"]
 
@@ -18,9 +19,12 @@ def round_robin_trim(
   """Returns the values that are kept, then their row splits, for each tensor.
 
   The rows of all tensors at one position share `max_sequence_length` items, which they get in turns.
+
+  Raises:
+    InvalidInputError: row splits do not divide the values.
   """
-  kept = _kept_lengths(max_sequence_length, input_row_splits)
   masks = round_robin_generate_masks(max_sequence_length, input_values, input_row_splits)
+  kept = _kept_lengths(max_sequence_length, input_row_splits)
   values = [array[mask] for array, mask in zip(input_values, masks, strict=True)]
   splits = [
     np.concatenate([[0], np.cumsum(lengths)]).astype(old.dtype)
@@ -33,7 +37,13 @@ def round_robin_trim(
 def round_robin_generate_masks(
   max_sequence_length: np.ndarray, input_values: list[np.ndarray], input_row_splits: list[np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-  """Returns for each tensor which of its values `round_robin_trim` keeps."""
+  """Returns for each tensor which of its values `round_robin_trim` keeps.
+
+  Raises:
+    InvalidInputError: row splits do not divide the values.
+  """
+  for values, splits in zip(input_values, input_row_splits, strict=True):
+    check_splits(splits, len(values), "RoundRobinTrim")
   kept = _kept_lengths(max_sequence_length, input_row_splits)
   masks = []
   for values, splits, lengths in zip(input_values, input_row_splits, kept, strict=True):

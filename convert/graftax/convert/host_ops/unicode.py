@@ -1,12 +1,15 @@
 """Unicode: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode."""
 
+import array
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import map_strings, string_array
-from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
+from graftax.convert.host_ops.values import ITEM_BYTES, check_splits, map_strings, string_array
+from graftax.graphdef_ir import Budget
+from graftax.ops_jax import NO_BUDGET, InvalidInputError, UnsupportedAttrError
 
 __all__ = [
   "character_ends",
@@ -95,14 +98,13 @@ def unicode_decode_with_offsets(
     UnsupportedAttrError: the encoding is not one of those that are implemented.
   """
   codec = _codec("UnicodeDecode", input_encoding)
-  rows = [
-    list(_replaced(item, codec, errors, replacement_char, replace_control_characters))
-    for item in input_.reshape(-1).tolist()
-  ]
-  points = [point for row in rows for point in row]
-  values = np.array([point for point, _ in points], np.int32)
-  starts = np.array([start for _, start in points], np.int64)
-  return np.cumsum([0, *map(len, rows)]).astype(Tsplits), values, starts
+  splits, values, starts = [0], array.array("i"), array.array("q")
+  for item in input_.reshape(-1).tolist():
+    for point, start in _replaced(item, codec, errors, replacement_char, replace_control_characters):
+      values.append(point)
+      starts.append(start)
+    splits.append(len(values))
+  return np.array(splits, Tsplits), np.array(values, np.int32), np.array(starts, np.int64)
 
 
 @host_op("UnicodeTranscode")
@@ -133,28 +135,29 @@ def unicode_encode(
   output_encoding: str,
   errors: str = "replace",
   replacement_char: int = 0xFFFD,
+  budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
   """Returns a string for each row of code points.
 
   Raises:
-    InvalidInputError: a number is not a code point and `errors` is "strict".
+    InvalidInputError: a number is not a code point and `errors` is "strict", or the row splits do not divide them.
+    LimitExceededError: there are more code points than the limits of the call allow bytes.
   """
   codec = _codec("UnicodeEncode", output_encoding)
-  points = input_values.tolist()
-
-  def encode(row: list[int]) -> bytes:
-    kept = []
-    for point in row:
-      if 0 <= point <= _LAST_CODE_POINT and point not in _SURROGATES:
-        kept.append(point)
-      elif errors == "strict":
-        raise InvalidInputError(f"UnicodeEncode: {point} is not a code point, and errors='strict'.")
-      elif errors == "replace":
-        kept.append(replacement_char)
-    return "".join(map(chr, kept)).encode(codec)
-
-  bounds = zip(input_splits[:-1].tolist(), input_splits[1:].tolist(), strict=True)
-  return string_array(encode(points[start:stop]) for start, stop in bounds)
+  check_splits(input_splits, input_values.size, "UnicodeEncode")
+  budget.check_text(input_values.size + input_splits.size * ITEM_BYTES, "UnicodeEncode")
+  is_wrong = (input_values < 0) | (input_values > _LAST_CODE_POINT)
+  is_wrong |= (input_values >= _SURROGATES.start) & (input_values < _SURROGATES.stop)
+  if errors == "strict" and is_wrong.any():
+    wrong = input_values[is_wrong][0]
+    raise InvalidInputError(f"UnicodeEncode: {wrong} is not a code point, and errors='strict'.")
+  if errors == "ignore":
+    bounds, points = np.concatenate([[0], np.cumsum(~is_wrong)])[input_splits], input_values[~is_wrong]
+  else:
+    bounds, points = input_splits, np.where(is_wrong, replacement_char, input_values)
+  text = points.astype("<i4")
+  rows = (text[start:stop].tobytes() for start, stop in itertools.pairwise(bounds.tolist()))
+  return string_array(row.decode("utf-32-le").encode(codec) for row in rows)
 
 
 def _codec(op: str, encoding: str) -> str:

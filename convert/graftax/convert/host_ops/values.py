@@ -9,7 +9,16 @@ from jax.typing import ArrayLike, DTypeLike
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
 
-__all__ = ["ITEM_BYTES", "TextMeter", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
+__all__ = [
+  "ITEM_BYTES",
+  "TextMeter",
+  "as_strings",
+  "check_splits",
+  "map_strings",
+  "num_bytes",
+  "scalar_string",
+  "string_array",
+]
 
 # What a string takes besides its bytes.
 ITEM_BYTES = 8
@@ -45,6 +54,16 @@ class TextMeter:
 def num_bytes(array: ArrayLike) -> int:
   """Returns the size of all strings of an array."""
   return sum(map(len, as_strings(array).reshape(-1).tolist()))
+
+
+def check_splits(splits: np.ndarray, num_values: int, op: str) -> None:
+  """Raises if row splits do not divide so many values.
+
+  Raises:
+    InvalidInputError: they do not begin with 0, fall, or do not end with the number of values.
+  """
+  if splits.size == 0 or splits[0] != 0 or np.any(splits[1:] < splits[:-1]) or splits[-1] != num_values:
+    raise InvalidInputError(f"{op}: the row splits {splits} do not divide {num_values} values.")
 
 
 def string_array(items: Iterable[bytes], shape: tuple[int, ...] | None = None) -> np.ndarray:
