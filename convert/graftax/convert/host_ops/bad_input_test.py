@@ -15,10 +15,12 @@ from graftax.convert.host_ops.numeric_text import string_to_number
 from graftax.convert.host_ops.regex import regex_split_with_offsets
 from graftax.convert.host_ops.sentencepiece import (
   sentencepiece_detokenize_op,
+  sentencepiece_id_to_string_op,
   sentencepiece_op,
   sentencepiece_tokenize_op,
   sentencepiece_vocab_size_op,
 )
+from graftax.convert.host_ops.tables import lookup_table_find
 from graftax.convert.host_ops.tensor_lists import (
   TensorList,
   tensor_list_gather,
@@ -26,12 +28,20 @@ from graftax.convert.host_ops.tensor_lists import (
   tensor_list_set_item,
   tensor_list_stack,
 )
+from graftax.convert.host_ops.tokens import (
+  byte_split_by_offsets,
+  unicode_script_tokenize_with_offsets,
+  whitespace_tokenize_with_offsets,
+)
+from graftax.convert.host_ops.trimming import round_robin_generate_masks, round_robin_trim
 from graftax.convert.host_ops.unicode import unicode_decode
 from graftax.convert.host_ops.values import as_strings, string_array
 from graftax.convert.host_ops.wordpiece import wordpiece_tokenize_with_offsets
 from graftax.convert.program import StringTable
 from graftax.convert.tables.graph_tables import table_capture
 from graftax.graphdef_ir import Budget, DType, GraftaxError, LibraryNotFoundError, LimitExceededError, Limits
+from graftax.ops_jax import NO_BUDGET, InvalidInputError
+from graftax.testing.resource_limits import within_limits
 
 _CTX = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
 _LIST = TensorList((as_strings(b"a"), as_strings(b"b")), ())
@@ -80,6 +90,57 @@ _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
 def test_bad_input_is_named(call, message):
   with pytest.raises(GraftaxError, match=message):
     call()
+
+
+_POINTS = np.full(1 << 14, 97, np.int32)
+_SPLITS = np.array([0, 1 << 14])
+_LONG = string_array([b"a" * 1000])
+_ZEROS = np.zeros(100, np.int32)
+
+
+def _split_by(splits, budget=NO_BUDGET):
+  return byte_split_by_offsets(_LONG, _ZEROS, _ZEROS + 1000, splits, budget=budget)
+
+
+@pytest.mark.parametrize("splits", [[], [1, 100], [0, 50], [0, 1 << 40], [0, 100, 0, 100], [0, -1, 100]])
+@pytest.mark.parametrize(
+  "call",
+  [
+    lambda splits: whitespace_tokenize_with_offsets(_POINTS[:100], splits),
+    lambda splits: unicode_script_tokenize_with_offsets(_POINTS[:100], splits),
+    _split_by,
+    lambda splits: round_robin_trim(np.asarray(5), [_POINTS[:100]], [splits]),
+    lambda splits: round_robin_generate_masks(np.asarray(5), [_POINTS[:100]], [splits]),
+  ],
+)
+def test_row_splits_that_do_not_divide_the_values_are_refused(call, splits):
+  with within_limits(memory_mib=50), pytest.raises(InvalidInputError, match="do not divide 100 values"):
+    call(np.array(splits, np.int64))
+
+
+@pytest.mark.parametrize(
+  ("call", "op"),
+  [
+    (lambda budget: whitespace_tokenize_with_offsets(_POINTS, _SPLITS, budget=budget), "WhitespaceTokenize"),
+    (lambda budget: unicode_script_tokenize_with_offsets(_POINTS, _SPLITS, budget=budget), "UnicodeScriptTokenize"),
+    (lambda budget: _split_by(np.array([0, 100]), budget), "ByteSplitByOffsets"),
+    (
+      lambda budget: lookup_table_find(
+        StringTable("a table", "t", string_array([b"a"]), string_array([b"b"])), _POINTS, as_strings(b""), budget=budget
+      ),
+      "LookupTableFind",
+    ),
+  ],
+)
+def test_what_numbers_ask_for_is_refused_before_it_is_made(call, op):
+  with pytest.raises(LimitExceededError, match=f"{op}.*the limit text_bytes is 65536"):
+    call(Budget(Limits(text_bytes=1 << 16)))
+
+
+def test_values_of_a_table_that_many_keys_repeat_are_refused_before_they_are_repeated():
+  table = StringTable("a table", "t", string_array([b"a"]), np.broadcast_to(np.float32(0), (1, 1 << 20)))
+  with within_limits(memory_mib=100), pytest.raises(LimitExceededError, match="LookupTableFind.*the limit array_bytes"):
+    lookup_table_find(table, string_array([b"a"] * 1000), np.float32(0), budget=Budget())
 
 
 def test_a_trie_that_refers_to_units_beyond_its_end_is_damaged(monkeypatch):
@@ -166,6 +227,10 @@ def test_honest_texts_of_a_tokenizer_are_not_taken_for_those_of_long_rules():
     tokenized(["\ufdfa".encode() * 1000], few)
   with pytest.raises(LimitExceededError, match="SentencepieceDetokenizeOp, one piece of"):
     sentencepiece_detokenize_op(model, values, np.array([0, len(values)]), no, no, no, budget=few)
+  with pytest.raises(InvalidInputError, match="do not divide"):
+    sentencepiece_detokenize_op(model, values, np.array([0, 1]), no, no, no, budget=few)
+  with pytest.raises(LimitExceededError, match="SentencepieceIdToStringOp"):
+    sentencepiece_id_to_string_op(model, np.repeat(values, 9), budget=few)
 
 
 def test_versions_of_sentencepiece_that_a_model_can_crash_are_refused(monkeypatch):

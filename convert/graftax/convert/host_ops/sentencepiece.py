@@ -2,13 +2,14 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import string_array
+from graftax.convert.host_ops.values import ITEM_BYTES, check_splits, string_array
 from graftax.convert.host_ops.wire_format import fields
 from graftax.convert.program import SentencePieceModel
 from graftax.graphdef_ir import Budget, LibraryNotFoundError, optional_library
@@ -146,17 +147,19 @@ def sentencepiece_detokenize_op(
   """Returns the text that each row of pieces or numbers spells.
 
   Raises:
-    InvalidInputError: a number is not one of a piece.
+    InvalidInputError: a number is not one of a piece, or the row splits do not divide them.
     LimitExceededError: the texts may be too long.
   """
   del add_bos, add_eos
   processor = _processor(sp_handle)
-  bounds = zip(input_splits[:-1].tolist(), input_splits[1:].tolist(), strict=True)
-  rows = [input_values[start:stop].tolist() for start, stop in bounds]
+  check_splits(input_splits, len(input_values), "SentencepieceDetokenizeOp")
   longest = _loaded(sp_handle.data).longest_piece
   texts, num_made = [], 0
-  for row in rows:
-    budget.check_text(num_made + len(row) * longest, f"SentencepieceDetokenizeOp, one piece of {longest} bytes,")
+  for start, stop in itertools.pairwise(input_splits.tolist()):
+    budget.check_text(
+      num_made + (stop - start) * max(longest, 1), f"SentencepieceDetokenizeOp, one piece of {longest} bytes,"
+    )
+    row = input_values[start:stop].tolist()
     texts.append(_spelled(processor, row[::-1] if reverse else row))
     num_made += len(texts[-1])
   return string_array(texts)
@@ -180,12 +183,16 @@ def sentencepiece_vocab_size_op(sp_handle: SentencePieceModel) -> np.ndarray:
 
 
 @host_op("SentencepieceIdToStringOp")
-def sentencepiece_id_to_string_op(sp_handle: SentencePieceModel, input_: np.ndarray) -> np.ndarray:
+def sentencepiece_id_to_string_op(
+  sp_handle: SentencePieceModel, input_: np.ndarray, *, budget: Budget = NO_BUDGET
+) -> np.ndarray:
   """Returns the pieces with the given numbers.
 
   Raises:
     InvalidInputError: a number is not one of a piece.
+    LimitExceededError: there are more of them than the limits of the call allow.
   """
+  budget.check_text(input_.size * ITEM_BYTES, "SentencepieceIdToStringOp")
   processor = _processor(sp_handle)
   numbers = input_.reshape(-1).tolist()
   _check_numbers(processor, numbers)

@@ -81,7 +81,9 @@ def _starts_character(byte: int) -> bool:
 
 
 @host_op("Substr", ignores=("T",))
-def substr(input_: np.ndarray, pos: np.ndarray, len_: np.ndarray, *, unit: str = "BYTE") -> np.ndarray:
+def substr(
+  input_: np.ndarray, pos: np.ndarray, len_: np.ndarray, *, unit: str = "BYTE", budget: Budget = NO_BUDGET
+) -> np.ndarray:
   """Returns a part of each string. A negative position counts from the end.
 
   A negative length returns the rest of the string if the unit is bytes. If it is characters, the result is empty.
@@ -89,9 +91,11 @@ def substr(input_: np.ndarray, pos: np.ndarray, len_: np.ndarray, *, unit: str =
   Raises:
     InvalidInputError: a position lies outside of its string, or both it and the length are negative and the unit is
       characters.
+    LimitExceededError: there are more parts than the limits of the call allow.
   """
   cut = _substring_of_bytes if unit == "BYTE" else _substring_of_characters
   shape = np.broadcast_shapes(input_.shape, np.shape(pos), np.shape(len_))
+  budget.check_text(math.prod(shape) * ITEM_BYTES, "Substr")
   parts = (np.broadcast_to(part, shape).reshape(-1).tolist() for part in (input_, pos, len_))
   return string_array((cut(*arguments) for arguments in zip(*parts, strict=True)), shape)
 

@@ -1,32 +1,47 @@
 """Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport."""
 
 import functools
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import as_strings
+from graftax.convert.host_ops.values import ITEM_BYTES, as_strings
 from graftax.convert.program import StringTable
-from graftax.ops_jax import LookupTable
+from graftax.graphdef_ir import Budget
+from graftax.ops_jax import NO_BUDGET, LookupTable
 
 __all__ = ["Table", "lookup_table_export", "lookup_table_find", "lookup_table_size", "longest_key", "table_values"]
 
 Table = StringTable | LookupTable
 
+# Keys that are looked up together.
+_PART = 1 << 14
+
 
 @host_op("LookupTableFind", "LookupTableFindV2", ignores=("Tin", "Tout"), always=True)
-def lookup_table_find(table_handle: Table, keys: np.ndarray, default_value: np.ndarray) -> np.ndarray:
-  """Returns the value of each key, or the default value if the table does not have it."""
+def lookup_table_find(
+  table_handle: Table, keys: np.ndarray, default_value: np.ndarray, *, budget: Budget = NO_BUDGET
+) -> np.ndarray:
+  """Returns the value of each key, or the default value if the table does not have it.
+
+  Raises:
+    LimitExceededError: the values of all keys take more memory than the limits of the call allow.
+  """
   positions, values = _index(_Identified(table_handle)), table_handle.values
   key_rank = table_handle.keys.ndim - 1
   keys = np.asarray(keys)
   batch = keys.shape[: keys.ndim - key_rank]
-  rows = keys.reshape(-1).tolist() if not key_rank else map(_hashable, keys.reshape(-1, *table_handle.keys.shape[1:]))
-  found = np.array([positions.get(key, -1) for key in rows], np.int64).reshape(batch)
+  shape = (*batch, *values.shape[1:])
+  budget.check_array(shape, values.itemsize, "LookupTableFind")
+  if values.dtype == object:
+    budget.check_text(math.prod(shape) * ITEM_BYTES, "LookupTableFind")
+  rows = _items(keys) if not key_rank else map(_hashable, keys.reshape(-1, *table_handle.keys.shape[1:]))
+  found = np.fromiter((positions.get(key, -1) for key in rows), np.int64).reshape(batch)
   default = np.asarray(as_strings(default_value) if values.dtype == object else default_value, values.dtype)
-  result = np.array(np.broadcast_to(default, (*batch, *values.shape[1:])))
+  result = np.array(np.broadcast_to(default, shape))
   result[found >= 0] = values[found[found >= 0]]
   return result
 
@@ -46,6 +61,13 @@ def lookup_table_export(table_handle: Table) -> tuple[np.ndarray, np.ndarray]:
 def table_values(table: Table) -> dict[Hashable, int]:
   """Returns the values of a table of integers by key."""
   return _values(_Identified(table))
+
+
+def _items(keys: np.ndarray) -> Iterator[Hashable]:
+  """Yields the elements of an array; a list of all takes five times the memory of the array."""
+  flat = keys.reshape(-1)
+  for start in range(0, flat.size, _PART):
+    yield from flat[start : start + _PART].tolist()
 
 
 @functools.lru_cache(maxsize=32)

@@ -1,5 +1,6 @@
 """Splits text at whitespace, between scripts and into bytes: ops of TensorFlow Text that need no vocabulary."""
 
+import array
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -7,8 +8,9 @@ import numpy as np
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.scripts import unicode_script
 from graftax.convert.host_ops.unicode import code_points
-from graftax.convert.host_ops.values import scalar_string, string_array
-from graftax.ops_jax import InvalidInputError
+from graftax.convert.host_ops.values import ITEM_BYTES, check_splits, scalar_string, string_array
+from graftax.graphdef_ir import Budget
+from graftax.ops_jax import NO_BUDGET, InvalidInputError
 
 __all__ = [
   "byte_split_by_offsets",
@@ -40,11 +42,15 @@ def whitespace_tokenize_with_offsets_v2(
   def is_space(point: int | None) -> bool:
     return point is not None and point >> 3 < len(config) and bool(config[point >> 3] >> (point & 7) & 1)
 
-  texts = input_values.reshape(-1).tolist()
-  rows = [list(_words(text, is_space)) for text in texts]
-  words = [text[start:end] for text, row in zip(texts, rows, strict=True) for start, end in row]
-  starts, ends = (np.array([word[i] for row in rows for word in row], np.int32) for i in (0, 1))
-  return string_array(words), _splits(rows), starts, ends
+  words: list[bytes] = []
+  splits, starts, ends = [0], array.array("i"), array.array("i")
+  for text in input_values.reshape(-1).tolist():
+    for start, end in _words(text, is_space):
+      words.append(text[start:end])
+      starts.append(start)
+      ends.append(end)
+    splits.append(len(words))
+  return string_array(words), np.array(splits, np.int64), np.array(starts, np.int32), np.array(ends, np.int32)
 
 
 def _words(text: bytes, is_space: Callable[[int | None], bool]) -> Iterator[_Token]:
@@ -65,26 +71,49 @@ def _splits(rows: Sequence[Sequence[object]]) -> np.ndarray:
 
 
 @host_op("WhitespaceTokenizeWithOffsets", ignores=("Tsplits",))
-def whitespace_tokenize_with_offsets(input_values: np.ndarray, input_splits: np.ndarray) -> _Ragged:
-  """Returns the words of rows of code points; see `_ragged_tokens`."""
+def whitespace_tokenize_with_offsets(
+  input_values: np.ndarray, input_splits: np.ndarray, *, budget: Budget = NO_BUDGET
+) -> _Ragged:
+  """Returns the words of rows of code points; see `_ragged_tokens`.
+
+  Raises:
+    InvalidInputError: the row splits do not divide the code points.
+    LimitExceededError: there are more code points than the limits of the call allow.
+  """
+  _check_points(input_values, input_splits, budget, "WhitespaceTokenizeWithOffsets")
   is_space = np.isin(input_values, _SPACES)
   return _ragged_tokens(input_values, input_splits, is_space, ~is_space)
 
 
 @host_op("UnicodeScriptTokenizeWithOffsets", ignores=("Tsplits",))
 def unicode_script_tokenize_with_offsets(
-  input_values: np.ndarray, input_splits: np.ndarray, *, keep_whitespace: bool = False
+  input_values: np.ndarray,
+  input_splits: np.ndarray,
+  *,
+  keep_whitespace: bool = False,
+  budget: Budget = NO_BUDGET,
 ) -> _Ragged:
   """Returns the runs of one script in rows of code points, without whitespace by default; see `_ragged_tokens`.
 
   Whitespace has the script of punctuation, so that it ends a run of letters. If it is kept, it is a run by itself.
   Otherwise it is left out, and what is on both sides of it in one run, such as signs, is joined, as in TensorFlow.
+
+  Raises:
+    InvalidInputError: the row splits do not divide the code points.
+    LimitExceededError: there are more code points than the limits of the call allow.
   """
+  _check_points(input_values, input_splits, budget, "UnicodeScriptTokenizeWithOffsets")
   is_space = np.isin(input_values, _SPACES)
   scripts = unicode_script(input_values)
   if keep_whitespace:
     return _ragged_tokens(input_values, input_splits, np.where(is_space, -2, scripts), np.ones(len(is_space), bool))
   return _ragged_tokens(input_values, input_splits, scripts, ~is_space)
+
+
+def _check_points(points: np.ndarray, splits: np.ndarray, budget: Budget, op: str) -> None:
+  check_splits(splits, points.size, op)
+  # Each code point may be a token, which takes more than the string of one character.
+  budget.check_text((points.size + splits.size) * ITEM_BYTES, op)
 
 
 def _ragged_tokens(points: np.ndarray, splits: np.ndarray, kinds: np.ndarray, kept: np.ndarray) -> _Ragged:
@@ -129,12 +158,18 @@ def byte_split_by_offsets(
   input_start_offsets: np.ndarray,
   input_end_offsets: np.ndarray,
   input_row_splits: np.ndarray,
+  *,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the parts of each text between positions, and their row splits.
 
   Raises:
-    InvalidInputError: a position is outside of its text.
+    InvalidInputError: a position is outside of its text, or the row splits do not divide the positions.
+    LimitExceededError: the parts are longer together than the limits of the call allow.
   """
+  check_splits(input_row_splits, input_start_offsets.size, "ByteSplitByOffsets")
+  sizes = np.subtract(input_end_offsets, input_start_offsets, dtype=np.int64)
+  budget.check_text(int(np.maximum(sizes, 0).sum()) + sizes.size * ITEM_BYTES, "ByteSplitByOffsets")
   parts = []
   for text, first, last in zip(input_values.tolist(), input_row_splits[:-1], input_row_splits[1:], strict=True):
     for start, end in zip(input_start_offsets[first:last], input_end_offsets[first:last], strict=True):
