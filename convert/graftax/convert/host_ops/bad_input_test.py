@@ -96,6 +96,7 @@ _POINTS = np.full(1 << 14, 97, np.int32)
 _SPLITS = np.array([0, 1 << 14])
 _LONG = string_array([b"a" * 1000])
 _ZEROS = np.zeros(100, np.int32)
+_MANY = 1 << 21
 
 
 def _split_by(splits, budget=NO_BUDGET):
@@ -141,6 +142,28 @@ def test_values_of_a_table_that_many_keys_repeat_are_refused_before_they_are_rep
   table = StringTable("a table", "t", string_array([b"a"]), np.broadcast_to(np.float32(0), (1, 1 << 20)))
   with within_limits(memory_mib=100), pytest.raises(LimitExceededError, match="LookupTableFind.*the limit array_bytes"):
     lookup_table_find(table, string_array([b"a"] * 1000), np.float32(0), budget=Budget())
+
+
+@pytest.mark.parametrize(
+  ("keys", "values", "asked", "expected"),
+  [
+    (
+      np.broadcast_to(as_strings(b"a"), _MANY),
+      np.broadcast_to(np.int64(5), _MANY),
+      string_array([b"a", b"b"]),
+      [5, -1],
+    ),
+    (np.arange(_MANY)[::-1], np.broadcast_to(as_strings(b"v"), _MANY), np.array([_MANY, 0]), [b"", b"v"]),
+    (np.zeros(0, np.int64), string_array([]), np.array([0]), [b""]),
+  ],
+)
+def test_tables_that_repeat_or_count_take_no_more_memory_than_their_arrays(keys, values, asked, expected):
+  table, default = (
+    StringTable("a table", "t", keys, values),
+    as_strings(b"") if values.dtype == object else np.int64(-1),
+  )
+  with within_limits(memory_mib=100):
+    assert lookup_table_find(table, asked, default).tolist() == expected
 
 
 def test_a_trie_that_refers_to_units_beyond_its_end_is_damaged(monkeypatch):

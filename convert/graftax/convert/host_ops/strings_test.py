@@ -175,3 +175,13 @@ def test_a_constant_that_repeats_one_string_counts_in_full_where_it_is_used(func
   run = plan_host_function(program_from_concrete_function(concrete), Limits(text_bytes=1 << 20))
   with within_limits(memory_mib=100), pytest.raises(LimitExceededError, match=f"{op}.*the limit text_bytes"):
     run([np.array([b"A"], object)])
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_strings_are_looked_up_by_number(dtype):
+  numbers = np.array([7, -3, dtype.max, 0, dtype.min], dtype.as_numpy_dtype)
+  for size in (1, 5):
+    contents = tf.lookup.KeyValueTensorInitializer(numbers[:size], tf.constant(["a", "b", "c", "d", "e"])[:size])
+    table = tf.lookup.StaticHashTable(contents, "none")
+    check(table.lookup, tf.constant([*numbers, 1, -4, 8], dtype, [2, 4]))
+    check(table.lookup, tf.constant(7, dtype))

@@ -3,7 +3,6 @@
 import functools
 import math
 from collections.abc import Hashable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def lookup_table_find(
   Raises:
     LimitExceededError: the values of all keys take more memory than the limits of the call allow.
   """
-  positions, values = _index(_Identified(table_handle)), table_handle.values
+  values = table_handle.values
   key_rank = table_handle.keys.ndim - 1
   keys = np.asarray(keys)
   batch = keys.shape[: keys.ndim - key_rank]
@@ -38,8 +37,7 @@ def lookup_table_find(
   budget.check_array(shape, values.itemsize, "LookupTableFind")
   if values.dtype == object:
     budget.check_text(math.prod(shape) * ITEM_BYTES, "LookupTableFind")
-  rows = _items(keys) if not key_rank else map(_hashable, keys.reshape(-1, *table_handle.keys.shape[1:]))
-  found = np.fromiter((positions.get(key, -1) for key in rows), np.int64).reshape(batch)
+  found = _positions(table_handle, keys).reshape(batch)
   default = np.asarray(as_strings(default_value) if values.dtype == object else default_value, values.dtype)
   result = np.array(np.broadcast_to(default, shape))
   result[found >= 0] = values[found[found >= 0]]
@@ -63,11 +61,31 @@ def table_values(table: Table) -> dict[Hashable, int]:
   return _values(_Identified(table))
 
 
-def _items(keys: np.ndarray) -> Iterator[Hashable]:
-  """Yields the elements of an array; a list of all takes five times the memory of the array."""
+def _positions(table: Table, keys: np.ndarray) -> np.ndarray:
+  """Returns the position of each key in the table, a vector; -1 for keys that it does not have."""
+  if table.keys.ndim > 1 or table.keys.dtype == object:
+    index = _index(_Identified(table))
+    return np.fromiter((index.get(key, -1) for key in _items(keys, table.keys.shape[1:])), np.int64)
   flat = keys.reshape(-1)
-  for start in range(0, flat.size, _PART):
-    yield from flat[start : start + _PART].tolist()
+  ordered, first = _ordered(_Identified(table))
+  if not ordered.size:
+    return np.full(flat.size, -1)
+  nearest = np.minimum(np.searchsorted(ordered, flat), ordered.size - 1)
+  return np.where(ordered[nearest] == flat, first[nearest], -1)
+
+
+@functools.lru_cache(maxsize=32)
+def _ordered(table: "_Identified") -> tuple[np.ndarray, np.ndarray]:
+  """Returns the numbers that are keys, sorted, and the first position of each."""
+  return np.unique(table.table.keys, return_index=True)
+
+
+def _items(keys: np.ndarray, key_shape: tuple[int, ...]) -> Iterator[Hashable]:
+  """Yields keys one by one, as a list of all takes several times the memory of the array."""
+  rows = keys.reshape(-1, *key_shape)
+  for start in range(0, len(rows), _PART):
+    part = rows[start : start + _PART]
+    yield from map(_hashable, part) if key_shape else part.tolist()
 
 
 @functools.lru_cache(maxsize=32)
@@ -96,9 +114,10 @@ class _Identified:
 @functools.lru_cache(maxsize=32)
 def _index(table: _Identified) -> dict[Hashable, int]:
   """Returns key -> position. If a key occurs twice, as it cannot in TensorFlow, the first one counts."""
-  keys = table.table.keys
-  hashable: Any = keys.tolist() if keys.ndim == 1 else [_hashable(key) for key in keys]
-  return {key: position for position, key in reversed(list(enumerate(hashable)))}
+  keys, index = table.table.keys, dict[Hashable, int]()
+  for position, key in enumerate(_items(keys, keys.shape[1:])):
+    index.setdefault(key, position)
+  return index
 
 
 def _hashable(key: np.ndarray) -> Hashable:
