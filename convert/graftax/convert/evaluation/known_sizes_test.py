@@ -53,3 +53,28 @@ def test_a_size_without_a_bound_is_an_error(function):
   fn = gc.convert_functional(tf.function(function), X)
   with pytest.raises(NotImplementedError, match="no bound follows from shapes.*max_sizes"):
     jax.jit(fn)(X)
+
+
+def _widths_of_a_loop(x):
+  widths = tf.TensorArray(tf.int32, size=0, dynamic_size=True)
+  for i in tf.range(3):
+    widths = widths.write(i, i + 1)
+    x = tf.sin(x)
+  return tf.reshape(x, widths.stack())
+
+
+def _length_after_a_loop(x):
+  length = tf.size(x) + tf.cast(x[0], tf.int32)
+  for i in tf.range(3):
+    length = i + 1
+    x = tf.sin(x)
+  return tf.fill([length], x[0])
+
+
+@pytest.mark.parametrize("function", [_widths_of_a_loop, _length_after_a_loop])
+def test_sizes_that_a_loop_over_data_leaves_are_known(function):
+  x = np.float32([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+  tf_fn = tf.function(function)
+  fn = gc.convert_functional(tf_fn, x)
+  np.testing.assert_allclose(jax.jit(fn)(x), tf_fn(x), rtol=1e-6)
+  np.testing.assert_allclose(jax.vmap(fn)(x[None]), tf_fn(x)[None], rtol=1e-6)

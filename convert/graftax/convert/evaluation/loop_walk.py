@@ -288,8 +288,9 @@ def _counted(loop: PlannedLoop, walked: Sequence[Sequence[Value]], policy: Known
   results = {i: final[i] for i in changed}
   # A loop with effects, such as an assertion about traced values, has to run.
   can_skip = len(moving) < len(changed) and not policy.assumes_shapes and not loop.acts
-  known_final = {i: final[i] for i in moving}
   are_known = can_skip and all(map(_is_known_tree, results.values()))
+  # Lists are not counters, but one of integers may hold sizes for what comes after the loop.
+  known_final = {i: x for i, x in results.items() if i in moving or (_is_known_tree(x) and not policy.assumes_shapes)}
   return CountedLoop(len(states), counters, known_final, unroll, results if are_known else None)
 
 

@@ -74,7 +74,8 @@ class CountedLoop:
     num_iterations: the number of iterations; may be a symbolic dimension.
     counters: maps a loop variable's position to its values at the start of each iteration, `[num_iterations, ...]`, or
       to a `Counter` if the number is symbolic.
-    final: maps the same positions to the values after the last iteration.
+    final: maps these positions, and those of other variables that are known then, to the values after the last
+      iteration.
     unroll: whether the iterations of an inner loop are known only if the counters are known. In a `scan` they would be
       traced.
     results: if the loop has no effects and all loop variables that change are known after it, their values, so that it
@@ -86,7 +87,7 @@ class CountedLoop:
 
   num_iterations: int
   counters: Mapping[int, np.ndarray | Counter]
-  final: Mapping[int, np.ndarray | np.generic]
+  final: Mapping[int, Value]
   unroll: bool = False
   results: Mapping[int, Value] | None = None
 
