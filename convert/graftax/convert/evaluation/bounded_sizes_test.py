@@ -459,3 +459,25 @@ def test_padding_is_sorted_behind_nan():
   fn, params = gc.convert(ordered, x)
   for got, want in zip(jax.jit(fn)(params, x)[0], fn(params, x)[0], strict=True):
     np.testing.assert_array_equal(got.cut(), want)
+
+
+_VALUES = np.linspace(-1.0, 1.0, 14, dtype=np.float32).reshape(7, 2)
+_ROW_IDS = [(np.array(ids, np.int32),) for ids in ([0, 1, 1, 2, 2, 2, 2], [0] * 7, [2] * 7, [1, 1, 2, 2, 2, 2, 2])]
+
+
+def _rows(ids):
+  return tf.RaggedTensor.from_value_rowids(_VALUES, ids, nrows=3)
+
+
+@pytest.mark.parametrize(
+  "function",
+  [
+    lambda ids: tf.reduce_sum(_rows(ids), 1),
+    lambda ids: tf.reduce_max(_rows(ids) * 2.0, 1),
+    lambda ids: tf.range(tf.reduce_max(tf.math.bincount(ids, minlength=3, maxlength=3))),
+    lambda ids: tf.range(tf.reduce_max(tf.cumsum(tf.math.bincount(ids, minlength=3, maxlength=3), reverse=True))),
+  ],
+  ids=["sums of rows", "extremes of rows", "a count", "a sum of counts"],
+)
+def test_counts_are_at_most_as_many_as_there_are_values(function):
+  assert check_bounded_sizes(tf.function(function), *_ROW_IDS) == len(_ROW_IDS)

@@ -143,10 +143,12 @@ class IntegerFacts:
   def __init__(self) -> None:
     self._entries = _ByArray[tuple[Affine, ...]]()
     self._ranges = _ByArray[_Range]()
+    # The greatest sum of the elements, none of which is negative.
+    self._totals = _ByArray[int]()
 
   def __len__(self) -> int:
     """Returns the number of facts."""
-    return len(self._entries) + len(self._ranges)
+    return len(self._entries) + len(self._ranges) + len(self._totals)
 
   def entries(self, vector: Array) -> tuple[Affine, ...]:
     """Returns one `Affine` for each element of a vector, or the only one of a scalar."""
@@ -175,6 +177,9 @@ class IntegerFacts:
     """
     if len(values) == 1:
       self._note_same_range(result, values[0])
+      self._note_same_total(result, values[0])
+    elif _is_integers(result) and not is_known(result) and all(map(_is_integers, values)):
+      self._note_union(result, values)
     if not _is_index(result, max_rank):
       return result
     parts = [self._find_entries(value) for value in values]
@@ -294,6 +299,20 @@ class IntegerFacts:
       # A symbolic size tells nothing in numbers.
       self._ranges.set(x, _Range(low, high if isinstance(high, int | np.integer) else np.inf, is_certain))
 
+  def counts(self, result: Array, num_counted: int) -> Array:
+    """Returns `result`, a vector that says how often each of some values occurs among `num_counted` ones."""
+    if not is_known(result) and _is_integers(result) and isinstance(num_counted, int):
+      self.note_range(result, 0, num_counted)
+      self._totals.set(result, num_counted)
+    return result
+
+  def running_sum(self, result: Array, x: Array) -> Array:
+    """Returns `result`, the sums of the first elements of the vector `x`, or of its last ones."""
+    total = None if is_known(x) else self._totals.get(x)
+    if total is not None and x.ndim == 1:
+      self.note_range(result, 0, total)
+    return result
+
   def matrix_entries(self, matrix: Array) -> tuple[tuple[Affine, ...], ...]:
     """Returns one `Affine` for each element of a matrix, by row."""
     num_rows, num_columns = matrix.shape
@@ -348,6 +367,7 @@ class IntegerFacts:
     """
     if x.ndim:
       self._note_same_range(result, x)
+      self._note_same_total(result, x)
     if _is_index(result) and jnp.issubdtype(x.dtype, jnp.signedinteger):
       result = self._cast_entries(result, x)
     if not (_is_integer_scalar(result) and _is_integer_scalar(x)):
@@ -391,6 +411,18 @@ class IntegerFacts:
     range_, limits = self._ranges.get(x), np.iinfo(result.dtype)
     if range_ is not None and limits.min <= range_.low <= range_.high <= limits.max:
       self._ranges.set(result, range_)
+
+  def _note_same_total(self, result: Array, x: Array) -> None:
+    """Notes the greatest sum of the elements of `x` for `result`, which holds the same numbers, if its dtype does."""
+    total = None if is_known(x) or is_known(result) or not _is_integers(result) else self._totals.get(x)
+    if total is not None and total <= np.iinfo(result.dtype).max:
+      self._totals.set(result, total)
+
+  def _note_union(self, result: Array, values: Sequence[Array]) -> None:
+    """Notes the range of all elements of `values` for those of `result`, if each has one."""
+    ranges = [self._range(value) for value in values if np.size(value)]
+    if ranges and all(range_ != _ANY for range_ in ranges):
+      self._ranges.set(result, functools.reduce(_Range.union, ranges))
 
   def _note_sum(self, result: Array, x: Array, y: Array, sign: int) -> None:
     """Notes the range of `x + sign * y`, for arrays."""
@@ -462,6 +494,9 @@ class IntegerFacts:
 
 class _NoFacts(IntegerFacts):
   """Records no facts."""
+
+  def counts(self, result: Array, num_counted: int) -> Array:
+    return result
 
   def with_entries(self, result: Array, entries: tuple[Affine, ...]) -> Array:
     return result

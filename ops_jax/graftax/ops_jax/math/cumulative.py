@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.axes import canonical_axis
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import keep_known
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
@@ -17,7 +18,9 @@ __all__ = ["cumprod", "cumsum", "cumulative_logsumexp"]
 
 
 @register("Cumsum", ignores=("T", "Tidx"), symbolic=True)
-def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False) -> Array:
+def cumsum(
+  x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False, facts: IntegerFacts = NO_FACTS
+) -> Array:
   """Computes the running sum along one axis.
 
   Source op: `tf.raw_ops.Cumsum`.
@@ -27,6 +30,7 @@ def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: boo
     axis: position of `n`; negative counts from the end. Must be known.
     exclusive: leave out the current element, so the first result is 0.
     reverse: run from the last element to the first.
+    facts: what is known of traced integers.
 
   Returns:
     Same shape and dtype as `x`. Integer overflow wraps.
@@ -40,11 +44,12 @@ def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: boo
     array([0, 3, 4], dtype=int32)
   """
   axis = canonical_axis("Cumsum", axis, x.ndim)
-  return keep_known(
+  result = keep_known(
     lambda a: _np_cumulate(np.cumsum, a, axis, 0, exclusive, reverse),
     lambda a: lax.cumsum(_shifted(a, axis, 0, exclusive, reverse), axis, reverse=reverse),
     x,
   )
+  return facts.running_sum(result, x)
 
 
 @register("Cumprod", ignores=("T", "Tidx"), symbolic=True)

@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import INT32, canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSize, is_known
@@ -39,7 +40,9 @@ def bincount(arr: Array, size: StaticSize, weights: Array) -> Array:
 
 
 @register("DenseBincount", ignores=("T", "Tidx"))
-def dense_bincount(input: Array, size: StaticSize, weights: Array, *, binary_output: bool = False) -> Array:
+def dense_bincount(
+  input: Array, size: StaticSize, weights: Array, *, binary_output: bool = False, facts: IntegerFacts = NO_FACTS
+) -> Array:
   """Computes `bincount` of a vector, or of each row of a matrix.
 
   Source op: `tf.raw_ops.DenseBincount`.
@@ -49,6 +52,7 @@ def dense_bincount(input: Array, size: StaticSize, weights: Array, *, binary_out
     size: number of counts. Must be known.
     weights: of the shape of `input`, or empty for plain counts.
     binary_output: whether to return 1 for each value that occurs and 0 otherwise, regardless of weights.
+    facts: what is known of traced integers.
 
   Returns:
     `[size]` or `[batch, size]`, of the dtype of `weights`.
@@ -60,7 +64,8 @@ def dense_bincount(input: Array, size: StaticSize, weights: Array, *, binary_out
   """
   _check("DenseBincount", input, size, weights)
   if jnp.ndim(input) < 2:
-    return _count_rows(None, 1, jnp.reshape(input, -1), size, jnp.reshape(weights, -1), binary_output)[0]
+    counts = _count_rows(None, 1, jnp.reshape(input, -1), size, jnp.reshape(weights, -1), binary_output)[0]
+    return counts if jnp.size(weights) else facts.counts(counts, jnp.size(input))
   num_rows, width = jnp.shape(input)
   rows = jnp.repeat(jnp.arange(num_rows), width)
   return _count_rows(rows, num_rows, jnp.reshape(input, -1), size, jnp.reshape(weights, -1), binary_output)
