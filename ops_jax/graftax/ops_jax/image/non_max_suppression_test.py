@@ -14,6 +14,11 @@ _VECTORS = [
   [np.inf, np.nan, np.inf, np.nan],
   [-0.0, 0.0],
   *np.random.default_rng(0).normal(size=(3, 100)).round(1),
+  # By blocks of 64.
+  *np.random.default_rng(1).normal(size=(3, 640)).round(1),
+  *(np.roll(np.arange(1000.0) // 2, shift) for shift in (0, 1, 40, 41, 500)),
+  [*np.zeros(600), np.nan, *np.ones(10), np.nan],
+  np.full(700, -np.inf),
 ]
 
 
