@@ -19,6 +19,7 @@ from graftax.ops_jax._core.known import as_known
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, is_known, is_symbolic, materialize
+from graftax.ops_jax.array.strided_gather import strided_gather
 
 __all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "positions_or_end", "unravel_index"]
 
@@ -60,7 +61,10 @@ def gather_v2(
   in_bounds = check_bounds("GatherV2", indices, params.shape[axis])
   if is_known(params) and is_known(indices):
     return as_known(_np_gather(np.asarray(params), np.asarray(indices), axis, batch_dims))
-  result = _gather(jnp.asarray(materialize(params)), jnp.asarray(indices), axis, batch_dims, in_bounds)
+  x = jnp.asarray(materialize(params))
+  result = strided_gather(x, np.asarray(indices), axis) if in_bounds and not batch_dims and is_known(indices) else None
+  if result is None:
+    result = _gather(x, jnp.asarray(indices), axis, batch_dims, in_bounds)
   if params.ndim != 1 or not (in_bounds and is_known(indices)):
     return result
   return facts.selected(result, params, np.asarray(indices))

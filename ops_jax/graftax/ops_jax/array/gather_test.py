@@ -23,6 +23,39 @@ def test_gather_matches_tensorflow(axis, indices):
   check_raw_op("GatherV2", [_X, indices, np.int32(axis)], static=("indices",), grad=True)
 
 
+_SLICES = {
+  "all": np.arange(12),
+  "one": np.array(7),
+  "one in a vector": np.array([7]),
+  "every third": np.arange(1, 12, 3),
+  "backwards": np.arange(10, 1, -4),
+  "frames": 2 * np.arange(5)[:, None] + np.arange(3),
+  "frames as columns": 2 * np.arange(5) + np.arange(3)[:, None],
+  "backward frames": np.arange(8, 0, -1)[:, None] + np.array([[3, -1, 0]]),
+  "three axes": 2 * np.arange(3)[:, None, None] + np.array([[1, 0], [5, 7]]),
+  "three axes, the last one longer": np.array([[1, 0], [5, 7]])[:, :, None] + np.arange(4),
+}
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("indices", _SLICES.values(), ids=_SLICES)
+def test_gathers_with_a_stride_are_slices(axis, indices):
+  x = np.random.default_rng(0).normal(size=(12, 12, 12)).astype(np.float32)
+  check_raw_op("GatherV2", [x, indices, np.int32(axis)], static=("indices",), grad=True)
+  jaxpr = jax.make_jaxpr(lambda x: gather.gather_v2(x, indices, axis))(x)
+  assert "gather" not in str(jaxpr)
+
+
+@pytest.mark.parametrize(
+  "indices", [[3, 3], [0, 1, 3], [[0, 1, 2], [3, 4, 6], [6, 7, 8]], np.arange(3) + np.zeros((9, 9, 1), int)]
+)
+def test_gathers_without_a_stride_stay_gathers(indices):
+  indices = np.array(indices)
+  x = np.arange(24, dtype=np.float32).reshape(12, 2)
+  check_raw_op("GatherV2", [x, indices, np.int32(0)], static=("indices",), grad=True)
+  assert "gather" in str(jax.make_jaxpr(lambda x: gather.gather_v2(x, indices, 0))(x))
+
+
 @pytest.mark.parametrize(
   ("shape", "axis", "batch_dims"), [((3, 2), 1, 1), ((3, 2), 2, 1), ((3, 4, 2), 2, 2), ((3,), 1, 1), ((3, 4), 2, -1)]
 )
