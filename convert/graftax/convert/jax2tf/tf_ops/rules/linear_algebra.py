@@ -151,7 +151,10 @@ def _with_real_component(vectors: jax.Array) -> jax.Array:
 
 @rule("eigh", ignores=("algorithm", "sort_eigenvalues"))
 def eigh(b: Builder, x: Tensor, *, lower: bool, subset_by_index: Any = None, outs: Any) -> list[Tensor]:
-  """Returns eigenvectors and eigenvalues in ascending order. TensorFlow reads the lower triangle only."""
+  """Returns eigenvectors and eigenvalues in ascending order. TensorFlow reads the lower triangle only.
+
+  Eigenvectors have the signs of TensorFlow's kernel. Those of LAPACK, which JAX calls on CPUs, follow from no rule.
+  """
   if subset_by_index is not None:
     raise Unsupported("a subset of eigenvalues")
   if not lower:
@@ -167,7 +170,7 @@ def eigh(b: Builder, x: Tensor, *, lower: bool, subset_by_index: Any = None, out
 def svd(
   b: Builder, x: Tensor, *, compute_uv: bool, full_matrices: bool, subset_by_index: Any = None, outs: Any
 ) -> list[Tensor]:
-  """Returns singular values, and the matrices of singular vectors."""
+  """Returns singular values, and the matrices of singular vectors, with the signs of TensorFlow's kernel."""
   if subset_by_index is not None:
     raise Unsupported("a subset of singular values")
   # Without vectors, TensorFlow returns empty ones. Open sizes cannot be compared, so the smaller one is JAX's.

@@ -57,6 +57,19 @@ def _matrix(*shape, dtype):
   return (rng.standard_normal(shape) + imaginary).astype(dtype)
 
 
+@pytest.mark.parametrize("size", [2, 5, 30])
+def test_vectors_whose_signs_are_fixed_as_the_limits_say(size):
+  def sign(v):
+    return jnp.sign(jnp.take_along_axis(v, jnp.argmax(jnp.abs(v), axis=-2, keepdims=True), axis=-2))
+
+  def function(x):
+    vectors = jnp.linalg.eigh(x)[1]
+    u, _, vt = jnp.linalg.svd(x)
+    return vectors * sign(vectors), u * sign(u), vt * jnp.swapaxes(sign(u), -1, -2)
+
+  check_plain_ops(function, _matrix(2, size, size, dtype=np.float32), rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 @pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5)])
 def test_reflectors(shape, dtype):
