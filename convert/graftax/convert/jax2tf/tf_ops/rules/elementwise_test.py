@@ -28,6 +28,20 @@ def _integer_pairs(dtype):
   return np.stack(np.meshgrid(_integers(dtype), _integers(dtype))).reshape(2, -1)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_quotients_of_several_known_divisors_are_those_of_jax(dtype):
+  def function(x):
+    numbers, ones = jnp.arange(1, 17, dtype=x.dtype), jnp.ones(16, x.dtype)
+    return x / numbers, numbers / numbers, x - x / ones
+
+  with jax.enable_x64(dtype == np.float64):
+    x = np.random.default_rng(0).standard_normal((8, 16)).astype(dtype)
+    check_plain_ops(function, x, rtol=0, atol=0)
+    limits = np.finfo(dtype)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, limits.max, limits.tiny, 3] * 2, dtype)
+    check_plain_ops(lambda x: x / jnp.asarray(special), np.stack([special, special[::-1]]))
+
+
 def test_floats_of_one_operand_with_special_values():
   def function(x):
     away = lax.RoundingMethod.AWAY_FROM_ZERO

@@ -6,8 +6,8 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, joint_shape, select
-from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, joint_shape, same_shape, select
+from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Tensor
 from graftax.convert.jax2tf.tf_ops.words import lacks_uint32
 from graftax.graphdef_ir import DType
 from graftax.xla_call_module.lax_extras import lowest
@@ -21,13 +21,29 @@ _BOOL_OPS = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor":
 def div(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   """Returns the quotient; of integers rounded towards zero, and -1 (all bits set) if the divisor is zero."""
   if x.is_inexact:
-    return binary(b, "RealDiv", x, y)
+    reciprocals = _reciprocals(y.narrow if y.narrow is not None and same_shape(x.shape, y.shape) else y)
+    return binary(b, "RealDiv", x, y) if reciprocals is None else binary(b, "Mul", x, b.constant(reciprocals))
   shape = joint_shape(x, y)
   quotient = _truncated(b, x, _safe_divisor(b, x, y))
   if _is_nonzero(y):
     return quotient
   of_zero = full(b, x, -1 if x.is_signed else np.iinfo(x.dtype).max)
   return select(b, compare(b, "Equal", y, 0), of_zero, quotient, shape)
+
+
+def _reciprocals(y: Tensor) -> np.ndarray | None:
+  """Returns the reciprocals of several known divisors, with which XLA multiplies; None if the quotient would differ.
+
+  TensorFlow's optimizer multiplies with them, too. It computes 8 and more in a way that makes 1 / 1 less than 1.
+  """
+  value = y.value
+  if value is None or value.dtype not in (np.float32, np.float64) or not 1 < value.size <= MAX_FOLDED_SIZE:
+    return None
+  with np.errstate(all="ignore"):
+    reciprocals = np.reciprocal(value)
+  least = np.finfo(y.dtype).tiny
+  is_normal = (np.abs(value) >= least) & (np.abs(reciprocals) >= least) & np.isfinite(value) & np.isfinite(reciprocals)
+  return reciprocals if np.all(is_normal) else None
 
 
 @rule("rem")
