@@ -43,6 +43,7 @@ class VariableWriteError(GraftaxError, ValueError):
 
 
 _CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "debug_print"})
+_ERROR_IF = " Set the environment variable EQX_ON_ERROR=nan before equinox is imported, if equinox.error_if makes them."
 
 
 class UnsupportedPrimitiveError(UnsupportedError):
@@ -73,10 +74,13 @@ def _restored(kind: type[UnsupportedPrimitiveError], found: object, args: tuple[
 
 
 def _advice(primitives: set[str]) -> str:
+  error_if = _ERROR_IF if "pure_callback" in primitives else ""
   if primitives <= _CALLBACKS:
-    return "Remove them: graftax writes no callbacks to Python."
+    return f"Remove them: graftax writes no callbacks to Python.{error_if}"
   advice = "Replace them, or use lowering='stablehlo'. A lower gradient_order leaves derivatives out."
-  return advice if primitives.isdisjoint(_CALLBACKS) else f"{advice} No lowering has callbacks to Python: remove them."
+  if primitives.isdisjoint(_CALLBACKS):
+    return advice
+  return f"{advice} No lowering has callbacks to Python: remove them.{error_if}"
 
 
 def _row(primitive: str, reason: str, lines: tuple[str, ...]) -> str:

@@ -197,8 +197,8 @@ _EFFECTS = {
 }
 _CALLBACK_ADVICE = (
   "serialization of host_callbacks is not yet implemented. Remove callbacks and debug prints, or compute the result in"
-  " JAX. equinox.error_if calls back to Python: set the environment variable EQX_ON_ERROR=nan before the function is"
-  " traced. Functional checks can be kept: jax.experimental.checkify.checkify returns the error as a value."
+  " JAX. equinox.error_if calls back to Python: set the environment variable EQX_ON_ERROR=nan before equinox is"
+  " imported. Functional checks can be kept: jax.experimental.checkify.checkify returns the error as a value."
 )
 
 
