@@ -1,5 +1,8 @@
 """Bits of integers: BitwiseAnd, Invert, LeftShift, PopulationCount. Dtype and broadcast shape are kept."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -38,13 +41,13 @@ def invert(x: Array) -> Array:
 @register("LeftShift", ignores=("T",))
 def left_shift(x: Array, y: Array) -> Array:
   """Returns `x << y`, with `y` clamped to the valid shifts of the type."""
-  return jnp.left_shift(x, _clamp_shift(y))
+  return _shifted(np.left_shift, jnp.left_shift, x, y)
 
 
 @register("RightShift", ignores=("T",))
 def right_shift(x: Array, y: Array) -> Array:
   """Returns `x >> y` with the sign kept, and `y` clamped to the valid shifts of the type."""
-  return jnp.right_shift(x, _clamp_shift(y))
+  return _shifted(np.right_shift, jnp.right_shift, x, y)
 
 
 @register("PopulationCount", ignores=("T",))
@@ -53,6 +56,8 @@ def population_count(x: Array) -> Array:
   return lax.population_count(jnp.asarray(x)).astype(np.uint8)
 
 
-def _clamp_shift(y: Array) -> Array:
-  y = jnp.asarray(y)
-  return jnp.clip(y, 0, y.dtype.itemsize * 8 - 1)
+def _shifted(np_shift: Callable[..., Any], jax_shift: Callable[..., Any], x: Array, y: Array) -> Array:
+  def clamped(number: Array) -> Array:
+    return number.clip(0, number.dtype.itemsize * 8 - 1)
+
+  return keep_known(lambda x, y: np_shift(x, clamped(y)), lambda x, y: jax_shift(x, clamped(jnp.asarray(y))), x, y)

@@ -1,8 +1,11 @@
 """Bits of integers against TensorFlow, shifts out of range included."""
 
+import jax
 import numpy as np
 import pytest
 
+from graftax.ops_jax._core.values import is_known
+from graftax.ops_jax.math.bitwise import left_shift, right_shift
 from graftax.testing.raw_ops import check_raw_op
 
 _DTYPES = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -30,3 +33,12 @@ def test_shifts_are_clamped_like_tensorflow(op, dtype):
   check_raw_op(op, [x, np.array(y, dtype)], vmap=dtype == np.int32)
   if info.min < 0:
     check_raw_op(op, [-x, np.array(y, dtype)], vmap=False)
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_shifts_of_known_numbers_are_known_under_jit(dtype):
+  x = np.array([16, 5, 64], dtype)
+  found = []
+  jax.jit(lambda: found.extend(shift(x, np.array([2, 1, 0], dtype)) for shift in (left_shift, right_shift)))()
+  assert all(is_known(shifted) and shifted.dtype == dtype for shifted in found)
+  np.testing.assert_array_equal(found, [[64, 10, 64], [4, 2, 64]])
