@@ -4,10 +4,11 @@ import ast
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from graftax.convert.jax2tf.tf_ops import complex_parts, words
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
@@ -44,6 +45,7 @@ class Library:
   Attributes:
     prefix: the beginning of their names.
     functions: the functions by name.
+    lifted: what primitives without a rule compute, by what that depends on.
     refusals: the equations that have no form in TensorFlow ops.
     consumer: the converter that will read the nodes, one of `CONSUMERS`; None for TensorFlow.
     prefers_cpu: whether code for CPUs is taken rather than code for all platforms, where a function has both.
@@ -56,6 +58,7 @@ class Library:
   prefers_cpu: bool = False
   has_platform_choice: bool = False
   functions: dict[str, Function] = dataclasses.field(default_factory=dict)
+  lifted: dict[Hashable, ClosedJaxpr] = dataclasses.field(default_factory=dict)
   num_begun: int = 0
   """How many functions were begun, those that are not finished yet included."""
 

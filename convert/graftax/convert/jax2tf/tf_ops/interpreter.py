@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 
 from graftax.convert.jax2tf.tf_ops import registry
 from graftax.convert.jax2tf.tf_ops.builder import Builder
-from graftax.convert.jax2tf.tf_ops.lifted_primitives import lifted
+from graftax.convert.jax2tf.tf_ops.lifted_primitives import lifted, lifting_key
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Tensor, physical_spec
 from graftax.graphdef_ir import TensorRef
@@ -51,7 +51,7 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
     if _are_empty(outs) and not eqn.effects:
       return [b.constant(np.zeros(out.shape, out.dtype)) for out in outs]
     if rule is None:
-      return run_jaxpr(b, lifted(eqn), operands)
+      return run_jaxpr(b, _lifted(b, eqn), operands)
     if rule.folds and _can_fold(eqn, operands, outs):
       return _folded(b, eqn, operands)
     found = rule.function(b, *operands, **rule.arguments(eqn, outs))
@@ -64,6 +64,16 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
       f"internal: the rule of {eqn.primitive.name} returns {result.dtype}{result.shape} for {out.dtype}{out.shape}."
     )
   return [dataclasses.replace(result, shape=out.shape) for result, out in zip(results, outs, strict=True)]
+
+
+def _lifted(b: Builder, eqn: JaxprEqn) -> ClosedJaxpr:
+  """Returns what an equation computes. Equal equations, of which diffrax has hundreds, are lifted once."""
+  key = lifting_key(eqn)
+  if key is None:
+    return lifted(eqn)
+  if key not in b.library.lifted:
+    b.library.lifted[key] = lifted(eqn)
+  return b.library.lifted[key]
 
 
 def _stand_in(aval: Any) -> Tensor:

@@ -1,6 +1,6 @@
 """Primitives without a rule, such as those of JAX libraries, by what they lower to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from graftax.convert.jaxprs import nested_equations
 from graftax.convert.pytrees import Leaf
 from graftax.ops_jax import Array
 
-__all__ = ["lifted"]
+__all__ = ["lifted", "lifting_key"]
 
 
 def lifted(equation: JaxprEqn) -> ClosedJaxpr:
@@ -54,6 +54,17 @@ def lifted(equation: JaxprEqn) -> ClosedJaxpr:
   if equation.primitive.name in primitives:
     raise Unsupported("no rule")
   return program
+
+
+def lifting_key(equation: JaxprEqn) -> Hashable | None:
+  """Returns what the result of `lifted` depends on, or None if a parameter cannot be hashed."""
+  # Equal parameters may differ: 1 and 1.0, 0.0 and -0.0, and tuples or other objects with these in them.
+  texts = tuple(sorted((name, repr(value)) for name, value in equation.params.items()))
+  try:
+    params = frozenset((name, type(value), value) for name, value in equation.params.items())
+  except TypeError:
+    return None
+  return equation.primitive, tuple(variable.aval for variable in equation.invars), params, texts
 
 
 def _exported(function: Callable[..., list[Leaf]], specs: Sequence[jax.ShapeDtypeStruct]) -> jax.export.Exported:

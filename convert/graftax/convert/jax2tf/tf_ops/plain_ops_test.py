@@ -13,6 +13,7 @@ from jax.experimental import sparse
 from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
 from graftax.convert.jax2tf import plain_op_primitives
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
+from graftax.convert.jax2tf.tf_ops.lifted_primitives import lifting_key
 from graftax.graphdef_ir import DType, validate_function
 from graftax.ops_jax import lowering
 
@@ -194,9 +195,56 @@ def test_an_operation_of_a_function_of_jax_itself_has_no_line():
 def _library_primitive(name, lowering):
   """Returns a function of one array that is a new primitive, such as JAX libraries define."""
   primitive = jax.extend.core.Primitive(name)
-  primitive.def_abstract_eval(lambda x: x)
+  primitive.def_abstract_eval(lambda x, **_: x)
   jax.interpreters.mlir.register_lowering(primitive, jax.interpreters.mlir.lower_fun(lowering, multiple_results=False))
   return primitive.bind
+
+
+def test_equations_that_are_alike_are_lifted_once():
+  lowered = []
+
+  def scale(x, by):
+    lowered.append((x.dtype.name, by))
+    return x * jnp.asarray(by).astype(x.dtype)
+
+  scaled = _library_primitive("scale_by", scale)
+
+  def function(x):
+    return jnp.sin(scaled(scaled(scaled(x, by=2), by=2), by=3)), scaled(x.astype(np.int32), by=2), scaled(x, by=2.0)
+
+  x = np.arange(3, dtype=np.float32)
+  converted, params = convert_program(_program(function, x, gradient_order=0))
+  found = converted(params, x)[0]
+  kinds = [("float32", 2), ("float32", 3), ("int32", 2), ("float32", 2.0)]
+  assert [(dtype, type(by), by) for dtype, by in lowered] == [(dtype, type(by), by) for dtype, by in kinds]
+  for result, expected in zip(found, [np.sin(x * 12), x.astype(np.int32) * 2, x * 2], strict=True):
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_equations_with_nearly_equal_parameters_are_lifted_each():
+  lowered = []
+
+  def scale(x, by):
+    lowered.append(by)
+    return x * jnp.asarray(by[0], x.dtype)
+
+  scaled = _library_primitive("scale_by_first", scale)
+  kinds = [(1, 2), (1.0, 2.0), (True, 2), (0.0, 2), (-0.0, 2), (3, (1, 2)), (3, (1, 2.0))]
+  x = np.ones(3, np.float32)
+  program = _program(lambda x: [scaled(x, by=by) for by in [*kinds, *kinds]], x, gradient_order=0)
+  converted, params = convert_program(program)
+  assert [repr(by) for by in lowered] == [repr(by) for by in kinds]
+  for result, (by, *_) in zip(converted(params, x)[0], [*kinds, *kinds], strict=True):
+    np.testing.assert_array_equal(result, x * by)
+    np.testing.assert_array_equal(np.signbit(result), np.signbit(x * by))
+
+
+def test_equations_with_parameters_that_cannot_be_hashed_are_lifted_each():
+  # JAX checks parameters in calls of primitives, and not in equations that are made otherwise.
+  scaled = _library_primitive("scale_by_all", lambda x, by: x * jnp.asarray(sum(by), x.dtype))
+  (equation,) = jax.make_jaxpr(lambda x: scaled(x, by=(1, 2)))(np.ones(3, np.float32)).jaxpr.eqns
+  assert lifting_key(equation) == lifting_key(equation.replace(params={"by": (1, 2)}))
+  assert lifting_key(equation.replace(params={"by": [1, 2]})) is None
 
 
 @pytest.mark.parametrize(
