@@ -57,3 +57,22 @@ def test_integers_are_floats_where_the_function_takes_floats():
   fn = gc.convert_functional(tf_fn, tf.TensorSpec([1, 4, 4, 1]))
   np.testing.assert_allclose(fn(image), tf_fn(image.astype(np.float32)), rtol=1e-6)
   np.testing.assert_allclose(jax.jit(fn)(image), fn(image), rtol=1e-6)
+
+
+def test_constants_of_float64_stay_whole_where_64_bit_types_were_off_before():
+  exponents = np.array([[0.1, 1.5], [2.25, 3]])
+
+  def powers(x):
+    constant = tf.constant(exponents)
+    return tf.pow(x, constant), tf.pow(tf.constant([[2.0], [3.0]], tf.float64), constant)
+
+  x = np.array([[1.5, 2], [3, 4]])
+  fn = gc.convert_functional(tf.function(powers), x)
+  expected = powers(x)
+  for _ in range(2):
+    for result, right in zip(jax.jit(lambda x: fn(x))(x), expected, strict=True):
+      np.testing.assert_allclose(result, right, rtol=1e-6)
+  with jax.enable_x64(True):
+    for results in (fn(x), jax.jit(lambda x: fn(x))(x)):
+      for result, right in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, right, rtol=1e-15)
