@@ -300,14 +300,24 @@ class IntegerFacts:
       self._ranges.set(x, _Range(low, high if isinstance(high, int | np.integer) else np.inf, is_certain))
 
   def counts(self, result: Array, num_counted: int) -> Array:
-    """Returns `result`, a vector that says how often each of some values occurs among `num_counted` ones."""
+    """Returns `result`, a vector that says how often each of some values occurs among `num_counted` ones.
+
+    Args:
+      result: `[num_values]`, of any dtype; known values and floats are returned unchanged.
+      num_counted: an upper bound of the sum of `result`; if it is symbolic, nothing is noted.
+    """
     if not is_known(result) and _is_integers(result) and isinstance(num_counted, int):
       self.note_range(result, 0, num_counted)
       self._totals.set(result, num_counted)
     return result
 
   def running_sum(self, result: Array, x: Array) -> Array:
-    """Returns `result`, the sums of the first elements of the vector `x`, or of its last ones."""
+    """Returns `result`, the sums of the first elements of the vector `x`, or of its last ones.
+
+    Args:
+      result: `[n]`, an integer dtype.
+      x: `[n]`; sums of what `counts` noted are known to be at most its total.
+    """
     total = None if is_known(x) else self._totals.get(x)
     if total is not None and x.ndim == 1:
       self.note_range(result, 0, total)
