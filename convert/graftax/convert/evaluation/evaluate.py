@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from graftax.convert.evaluation.folding import as_new_object, run_on_known
+from graftax.convert.evaluation.folding import run_on_known
 from graftax.convert.evaluation.frame import Frame, is_explained
 from graftax.convert.evaluation.state import State
 from graftax.convert.options import ConvertOptions
@@ -120,9 +120,9 @@ class Evaluator:
     """
     self.policy.spend_steps(_CALL_STEPS + len(plan.steps), self.budget, plan.name)
     slots: list[Value] = [None] * plan.num_slots
-    x64 = jax.config.jax_enable_x64
-    for slot, constant in plan.constants.items():
-      slots[slot] = as_new_object(constant) if x64 else constant
+    constants = plan.wide_constants if jax.config.jax_enable_x64 else plan.constants
+    for slot, constant in constants.items():
+      slots[slot] = constant
     for slot, value in zip(plan.parameters, args, strict=True):
       slots[slot] = value
     frame = Frame(self, plan.name)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from graftax.convert.planning.plan import Step
+from graftax.convert.planning.plan import Step, as_new_object
 from graftax.graphdef_ir import traits_of
 from graftax.ops_jax import KNOWN_SIZE_LIMIT, Context, Value, is_symbolic
 
-__all__ = ["as_new_object", "run_on_known"]
+__all__ = ["run_on_known"]
 
 
 def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Sequence[Value]:
@@ -31,16 +31,6 @@ def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Seque
   with jax.core.eval_context(), jax.enable_x64(True):
     outputs = step.kernel.run(context, [as_new_object(value) for value in inputs])
     return tuple(np.asarray(value) if isinstance(value, jax.Array) else value for value in outputs)
-
-
-def as_new_object(value: Value) -> Value:
-  """Returns the same memory as another NumPy array, if its elements have 64 bits or more.
-
-  JAX keeps the buffer of an array that a jitted function closes over, by the identity of the array. If 64-bit types
-  were off then, they are cut there, and that buffer is used again while 64-bit types are on: in JAX 0.12,
-  `jit(lambda: jnp.abs(x))()` changes what `jnp.asarray(x)` returns under `jax.enable_x64(True)`.
-  """
-  return value.view() if isinstance(value, np.ndarray) and value.dtype.itemsize >= 8 else value
 
 
 @functools.cache

@@ -76,3 +76,13 @@ def test_constants_of_float64_stay_whole_where_64_bit_types_were_off_before():
     for results in (fn(x), jax.jit(lambda x: fn(x))(x)):
       for result, right in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, right, rtol=1e-15)
+
+
+def test_calls_of_one_function_share_its_constants_of_float64():
+  weights = np.random.default_rng(0).normal(size=(9, 9))
+  layer = tf.function(lambda x: tf.tanh(tf.matmul(x, tf.constant(weights))))
+  x = np.ones((2, 9))
+  fn = gc.convert_functional(tf.function(lambda x: layer(layer(layer(x)))), x)
+  for is_wide in (False, True):
+    with jax.enable_x64(is_wide):
+      assert len(jax.make_jaxpr(fn)(x).consts) == 1

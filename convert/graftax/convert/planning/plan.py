@@ -48,7 +48,7 @@ from graftax.ops_jax import (
   lowering,
 )
 
-__all__ = ["FindLowering", "Plan", "Planner", "Step"]
+__all__ = ["FindLowering", "Plan", "Planner", "Step", "as_new_object"]
 
 # Returns the implementation of a node, or None if there is none.
 FindLowering = Callable[[Node, OpSignature | None], Lowering | None]
@@ -87,6 +87,7 @@ class Plan:
     num_slots: the number of slots.
     parameters: slots of the parameters.
     constants: maps slots to values, filled in before the first step.
+    wide_constants: the same memory as other NumPy arrays, for calls with 64-bit types on; see `as_new_object`.
     steps: the steps, in the order in which they run.
     results: slots of the results.
   """
@@ -95,6 +96,7 @@ class Plan:
   num_slots: int
   parameters: tuple[int, ...]
   constants: Mapping[int, np.ndarray]
+  wide_constants: Mapping[int, np.ndarray]
   steps: tuple[Step, ...]
   results: tuple[int, ...]
 
@@ -111,6 +113,16 @@ class Plan:
       if needed.intersection(step.outputs):
         needed.update(step.inputs)
     return frozenset(position for position, slot in enumerate(self.parameters) if slot in needed)
+
+
+def as_new_object(value: Value) -> Value:
+  """Returns the same memory as another NumPy array, if its elements have 64 bits or more.
+
+  JAX keeps the buffer of an array that a jitted function closes over, by the identity of the array. If 64-bit types
+  were off then, they are cut there, and that buffer is used again while 64-bit types are on: in JAX 0.12,
+  `jit(lambda: jnp.abs(x))()` changes what `jnp.asarray(x)` returns under `jax.enable_x64(True)`.
+  """
+  return value.view() if isinstance(value, np.ndarray) and value.dtype.itemsize >= 8 else value
 
 
 class Planner:
@@ -217,7 +229,8 @@ class _Builder:
     results = tuple(self.slots[r.ref] if r.dtype.is_ref else self._read(r.ref) for r in self.function.results)
     frees = _last_reads([draft.inputs for draft in self.drafts], keep={*results})
     steps = tuple(dataclasses.replace(draft, frees=free) for draft, free in zip(self.drafts, frees, strict=True))
-    return Plan(self.function.name, self.num_slots, parameters, self.constants, steps, results)
+    wide_constants = {slot: as_new_object(constant) for slot, constant in self.constants.items()}
+    return Plan(self.function.name, self.num_slots, parameters, self.constants, wide_constants, steps, results)
 
   def _add(self, node: Node) -> None:
     if node.op == "Const":
