@@ -17,7 +17,7 @@
   known.
 - `slicing`: Slices: Slice, StridedSlice with all of its masks, StridedSliceGrad, TensorStridedSliceUpdate.
 - `sort_search`: Sorting and searching: TopKV2, NthElement, InTopK, LowerBound, UpperBound, Bucketize.
-- `strided_gather`: gathers at known positions with a constant stride, as slices
+- `strided_gather`: Gathers at known positions with a constant stride, as slices.
 - `unique`: Distinct elements: Unique, UniqueWithCounts, UniqueV2, ListDiff. The data must be known while tracing.
 """
 
