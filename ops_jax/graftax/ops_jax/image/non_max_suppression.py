@@ -96,7 +96,7 @@ def _first_maximum(x: jax.Array) -> Array:
   def in_steps(x: jax.Array) -> Array:
     # XLA:CPU compares maxima and their indices one after the other, and vectorizes each of these reductions.
     size = x.shape[0]
-    if size < _MIN_BLOCKS * _BLOCK_SIZE:
+    if not isinstance(size, int) or size < _MIN_BLOCKS * _BLOCK_SIZE:
       return _first_of(x, jnp.max(x))
     num_whole = size // _BLOCK_SIZE
     maxima = jnp.max(x[: num_whole * _BLOCK_SIZE].reshape(num_whole, _BLOCK_SIZE), axis=1)
