@@ -429,10 +429,12 @@ class IntegerFacts:
       self._totals.set(result, total)
 
   def _note_union(self, result: Array, values: Sequence[Array]) -> None:
-    """Notes the range of all elements of `values` for those of `result`, if each has one."""
+    """Notes the range of all elements of `values` for those of `result`, if each has one and the dtype has them all."""
     ranges = [self._range(value) for value in values if np.size(value)]
     if ranges and all(range_ != _ANY for range_ in ranges):
-      self._ranges.set(result, functools.reduce(_Range.union, ranges))
+      union = functools.reduce(_Range.union, ranges)
+      if _holds(result.dtype, union):
+        self._ranges.set(result, union)
 
   def _note_sum(self, result: Array, x: Array, y: Array, sign: int) -> None:
     """Notes the range of `x + sign * y`, for arrays."""

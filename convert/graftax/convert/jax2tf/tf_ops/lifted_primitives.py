@@ -58,12 +58,12 @@ def lifted(equation: JaxprEqn) -> ClosedJaxpr:
 
 def lifting_key(equation: JaxprEqn) -> Hashable | None:
   """Returns what the result of `lifted` depends on, or None if a parameter cannot be hashed."""
-  # Equal parameters may differ: 1 and 1.0, 0.0 and -0.0, and tuples or other objects with these in them.
-  texts = tuple(sorted((name, repr(value)) for name, value in equation.params.items()))
   try:
     params = frozenset((name, type(value), value) for name, value in equation.params.items())
   except TypeError:
     return None
+  # Equal parameters may differ: 1 and 1.0, 0.0 and -0.0, and tuples or other objects with these in them.
+  texts = tuple(sorted((name, repr(value)) for name, value in equation.params.items()))
   return equation.primitive, tuple(variable.aval for variable in equation.invars), params, texts
 
 
