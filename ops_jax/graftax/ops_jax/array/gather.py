@@ -62,9 +62,8 @@ def gather_v2(
   if is_known(params) and is_known(indices):
     return as_known(_np_gather(np.asarray(params), np.asarray(indices), axis, batch_dims))
   x = jnp.asarray(materialize(params))
-  result = strided_gather(x, np.asarray(indices), axis) if in_bounds and not batch_dims and is_known(indices) else None
-  if result is None:
-    result = _gather(x, jnp.asarray(indices), axis, batch_dims, in_bounds)
+  found = strided_gather(x, np.asarray(indices), axis) if in_bounds and not batch_dims and is_known(indices) else None
+  result: Array = _gather(x, jnp.asarray(indices), axis, batch_dims, in_bounds) if found is None else found
   if params.ndim != 1 or not (in_bounds and is_known(indices)):
     return result
   return facts.selected(result, params, np.asarray(indices))
