@@ -62,7 +62,7 @@ def gather_v2(
   if is_known(params) and is_known(indices):
     return as_known(_np_gather(np.asarray(params), np.asarray(indices), axis, batch_dims))
   x = jnp.asarray(materialize(params))
-  found = strided_gather(x, np.asarray(indices), axis) if in_bounds and not batch_dims and is_known(indices) else None
+  found = strided_gather(x, np.asarray(indices), axis) if in_bounds and not batch_dims else None
   result: Array = _gather(x, jnp.asarray(indices), axis, batch_dims, in_bounds) if found is None else found
   if params.ndim != 1 or not (in_bounds and is_known(indices)):
     return result

@@ -1,8 +1,7 @@
 """Gathers at known positions with a constant stride, as slices.
 
 The frames of `tf.signal.stft` are such gathers, and so are the first token of a text and the first positions of an
-embedding. XLA computes a slice, and its derivative, as a part of the operations around it. The derivative of a gather
-is a scatter, one row after the other on CPUs.
+embedding. XLA computes a slice as a part of the operations around it.
 """
 
 import math
