@@ -118,9 +118,9 @@ class Plan:
 def as_new_object(value: Value) -> Value:
   """Returns the same memory as another NumPy array, if its elements have 64 bits or more.
 
-  JAX keeps the buffer of an array that a jitted function closes over, by the identity of the array. If 64-bit types
-  were off then, they are cut there, and that buffer is used again while 64-bit types are on: in JAX 0.12,
-  `jit(lambda: jnp.abs(x))()` changes what `jnp.asarray(x)` returns under `jax.enable_x64(True)`.
+  While a trace or a jitted function lives, JAX keeps the buffer of an array that it closes over, by the identity of the
+  array. If 64-bit types are off, the numbers are cut there, and that buffer is used again while 64-bit types are on: in
+  JAX 0.12, after `f = jit(lambda: jnp.abs(x)); f()`, `jnp.abs(x)` raises or is cut under `jax.enable_x64(True)`.
   """
   return value.view() if isinstance(value, np.ndarray) and value.dtype.itemsize >= 8 else value
 
