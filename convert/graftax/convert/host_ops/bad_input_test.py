@@ -20,6 +20,7 @@ from graftax.convert.host_ops.sentencepiece import (
   sentencepiece_tokenize_op,
   sentencepiece_vocab_size_op,
 )
+from graftax.convert.host_ops.strings import substr
 from graftax.convert.host_ops.tables import lookup_table_find
 from graftax.convert.host_ops.tensor_lists import (
   TensorList,
@@ -125,6 +126,7 @@ def test_row_splits_that_do_not_divide_the_values_are_refused(call, splits):
     (lambda budget: whitespace_tokenize_with_offsets(_POINTS, _SPLITS, budget=budget), "WhitespaceTokenize"),
     (lambda budget: unicode_script_tokenize_with_offsets(_POINTS, _SPLITS, budget=budget), "UnicodeScriptTokenize"),
     (lambda budget: _split_by(np.array([0, 100]), budget), "ByteSplitByOffsets"),
+    (lambda budget: substr(as_strings(b"text"), np.zeros(1 << 14, np.int32), np.int32(1), budget=budget), "Substr"),
     (
       lambda budget: lookup_table_find(
         StringTable("a table", "t", string_array([b"a"]), string_array([b"b"])), _POINTS, as_strings(b""), budget=budget
